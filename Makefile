@@ -1,0 +1,102 @@
+# Each target sets up what it needs in .venv, from nothing, and only once: stamps in .venv say what is done.
+# `make help` lists the targets. Another interpreter: make setup PYTHON=python3.12
+
+PYTHON ?= python3
+ifeq ($(origin CXX),default)
+CXX := c++
+endif
+FUZZ_CASES ?= 100000
+TORCH := 2.13.0
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CSRC := src/whvi/csrc
+HEADERS := $(wildcard $(CSRC)/*.h)
+SOURCES := $(wildcard $(CSRC)/*.cpp)
+FUZZ := build/fuzz/fuzz
+FUZZ_OBJECTS := $(patsubst $(CSRC)/%.cpp,build/fuzz/%.o,$(filter-out $(CSRC)/binding.cpp,$(SOURCES)))
+# Without optimisation: the sanitizers make an optimising compiler six times as slow. A processor without AVX-512 runs that
+# kernel's algorithm in narrower vectors.
+FUZZ_FLAGS := -std=c++17 -O0 -g1 -ffp-contract=off -fno-math-errno -fno-omit-frame-pointer -Wno-psabi \
+	-fsanitize=address,undefined -fno-sanitize-recover=all \
+	$(shell grep -qs avx512bw /proc/cpuinfo || echo -DWHVI_EMULATE_AVX512)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup native demo test lint fuzz fuzz-short bench docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.native ## make .venv with torch, the tools, whvi itself and its kernel
+
+demo: setup ## show the transform at work
+	@$(BIN)/whvi demo
+
+test: lint fuzz-short ## ruff, mypy, import-linter, a short fuzz run, pytest with doctests
+	$(BIN)/python -m pytest
+
+lint: setup ## ruff, mypy --strict and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+
+bench: setup ## measure the transform and its chain against memcpy, matmul and others
+	@$(BIN)/whvi bench
+
+docs: $(VENV)/.docs ## build the documentation into site/, every warning an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+fuzz: ## run the kernels under AddressSanitizer and UBSan on FUZZ_CASES random cases
+	@$(MAKE) --no-print-directory -j2 $(FUZZ)
+	$(FUZZ) $(FUZZ_CASES)
+
+fuzz-short:
+	@if command -v $(firstword $(CXX)) >/dev/null; then $(MAKE) --no-print-directory fuzz FUZZ_CASES=2000; \
+	else echo "no C++ compiler: the kernels are not fuzzed"; fi
+
+native: ## build the kernel again, for example after a compiler was installed
+	@rm -f $(VENV)/.native
+	@$(MAKE) --no-print-directory setup
+
+clean: ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf src/*.egg-info src/whvi/_native* src/whvi/_no_native.txt
+
+$(VENV)/.python:
+	@command -v $(PYTHON) >/dev/null || { echo "whvi needs Python 3.11 or newer, and '$(PYTHON)' is not on PATH;" \
+		"name yours: make setup PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "whvi needs Python 3.11 or newer, but" \
+		"'$(PYTHON)' is $$($(PYTHON) --version 2>&1); name another: make setup PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+# torch comes first and exactly; every later install repeats the pin, so nothing can move it.
+$(VENV)/.torch: $(VENV)/.python
+	$(PIP) install torch==$(TORCH)
+	@touch $@
+
+# The package is linked here without its kernel; the next rule builds that, where its messages can be seen.
+$(VENV)/.package: $(VENV)/.torch pyproject.toml setup.py
+	$(PIP) install torch==$(TORCH) "setuptools>=77" wheel
+	WHVI_NO_NATIVE=1 $(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper]'
+	@touch $@
+
+$(VENV)/.native: $(VENV)/.package $(HEADERS) $(SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@$(BIN)/whvi doctor || true
+	@touch $@
+
+# The kernel's objects are there already, so this install only adds packages.
+$(VENV)/.docs: $(VENV)/.package | $(VENV)/.native
+	$(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,docs]'
+	@touch $@
+
+$(FUZZ): $(FUZZ_OBJECTS)
+	$(CXX) $(FUZZ_FLAGS) $^ -o $@
+
+build/fuzz/%.o: $(CSRC)/%.cpp $(HEADERS) Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(FUZZ_FLAGS) -c $< -o $@

@@ -1,0 +1,117 @@
+"""The command line: ``whvi doctor | bench | demo``.
+
+Needs the extra ``cli`` (typer and rich), which are imported when a command runs, so that the door can say how to open
+it. Exit codes: 0 all is well, 1 the command ran and has bad news, 2 a mistake in the call or in the installation.
+"""
+
+import dataclasses
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+if TYPE_CHECKING:
+    from typer import Typer
+
+FALLBACK_NOTE = """\
+The native kernel does NOT run; the pure-torch fallback does: the same mathematics, slower.
+Reason: {reason}
+For the kernel, have a C++17 compiler on PATH and torch >= 2.10 in this environment; then, in the checkout of whvi,
+    pip install --no-build-isolation --no-deps --force-reinstall .    (or `make native` when .venv was made by make)"""
+
+
+def main() -> None:
+    """Entry point of the ``whvi`` command."""
+    try:
+        app = build_app()
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        fail("the command line needs its extra, install it with: pip install 'whvi[cli]'")
+    from whvi.errors import WhviError
+
+    try:
+        app()
+    except (WhviError, OSError) as error:  # a mistake of the caller, not of the program: no traceback
+        fail(str(error))
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        fail("this command draws with matplotlib, install it with: pip install 'whvi[paper]'")
+
+
+def fail(message: str) -> NoReturn:
+    """Say what went wrong in one line and leave with exit code 2."""
+    print(f"whvi: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def build_app() -> "Typer":
+    """All commands; each one only parses its arguments and calls the function that does the work."""
+    import rich  # noqa: F401  (a command without it would fail half-way)
+    import typer
+
+    app = typer.Typer(
+        help="Walsh-Hadamard variational inference: the transform, its kernel and its speed.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @app.command(epilog="Example: whvi doctor")
+    def doctor() -> None:
+        """Say which kernel runs and why, with threads and versions. Exit code 1 when the fallback runs."""
+        raise typer.Exit(run_doctor())
+
+    @app.command(epilog="Example: whvi bench --quick --out out/bench")
+    def bench(
+        quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and repetitions.")] = False,
+        out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/bench"),
+    ) -> None:
+        """Measure the transform and its chain against memcpy, matmul and other ways to compute them."""
+        from whvi.bench import run
+
+        run(quick, out)
+
+    @app.command(epilog="Example: whvi demo --out out/demo")
+    def demo(
+        out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/demo"),
+    ) -> None:
+        """Show the transform at work and save a picture."""
+        from whvi.demo import run
+
+        typer.echo(f"picture: {run(out)}")
+
+    return app
+
+
+def run_doctor() -> int:
+    """Print the state of the installation; the exit code is 0 for the native kernel and 1 for the fallback."""
+    from rich.console import Console
+    from rich.table import Table
+
+    import whvi
+
+    info = whvi.kernel_info()
+    facts = {
+        "whvi": whvi.__version__,
+        **dataclasses.asdict(info),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+    table = Table(title="whvi doctor", show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, "-" if value is None else str(value))
+    console = Console()
+    console.print(table)
+    if info.backend == "native":
+        return 0
+    note = FALLBACK_NOTE.format(reason=info.reason)
+    console.print(note, style="bold red", markup=False, highlight=False, soft_wrap=True)
+    return 1
+
+
+if __name__ == "__main__":
+    main()

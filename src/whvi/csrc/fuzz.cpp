@@ -1,0 +1,273 @@
+// Random cases for every table of kernels, compared with plain loops in double precision. Built with AddressSanitizer and
+// UndefinedBehaviorSanitizer by `make fuzz`; buffers are of the exact size, so that one element too far is a report.
+// usage: fuzz CASES [SEED]
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels.h"
+
+namespace {
+
+using namespace whvi;
+using Doubles = std::vector<double>;
+
+std::mt19937_64 rng;
+std::string current;  // what runs, for the report
+
+int64_t below(int64_t n) { return (int64_t)(rng() % (uint64_t)n); }
+bool coin() { return below(2) == 1; }
+
+void check(bool ok, const char* what) {
+  if (ok) return;
+  std::fprintf(stderr, "FAILED %s: %s\n", what, current.c_str());
+  std::exit(1);
+}
+
+size_t width(Storage s) { return s == Storage::f64 ? 8 : s == Storage::f32 ? 4 : 2; }
+double unit(Storage s) { return s == Storage::f64 ? 1e-15 : s == Storage::f32 ? 6e-8 : s == Storage::f16 ? 5e-4 : 4e-3; }
+
+// A buffer of exactly `count` elements of a storage type, at an offset that breaks alignment to vectors.
+struct Buffer {
+  Storage storage;
+  int64_t count;
+  std::vector<char> bytes;
+  size_t shift;
+  Buffer(Storage s, int64_t n) : storage(s), count(n), shift((size_t)below(8) * width(s)) {
+    bytes.resize(shift + (size_t)n * width(s));
+  }
+  void* data() { return bytes.data() + shift; }
+  double get(int64_t i) const {
+    const char* p = bytes.data() + shift + (size_t)i * width(storage);
+    if (storage == Storage::f64) {
+      double v;
+      std::memcpy(&v, p, 8);
+      return v;
+    }
+    float v;
+    if (storage == Storage::f32) {
+      std::memcpy(&v, p, 4);
+      return v;
+    }
+    uint16_t h;
+    std::memcpy(&h, p, 2);
+    if (storage == Storage::bf16) {
+      const uint32_t bits = (uint32_t)h << 16;
+      std::memcpy(&v, &bits, 4);
+      return v;
+    }
+    const int exponent = h >> 10 & 31, mantissa = h & 1023;
+    const double m = exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24);
+    return h & 0x8000 ? -m : m;
+  }
+  void fill() {  // small multiples of 1/8: exact in every type
+    for (int64_t i = 0; i < count; ++i) {
+      const double value = (double)(below(33) - 16) / 8;
+      char* p = bytes.data() + shift + (size_t)i * width(storage);
+      const float f = (float)value;
+      uint32_t bits;
+      std::memcpy(&bits, &f, 4);
+      uint16_t h = (uint16_t)(bits >> 16);
+      if (storage == Storage::f64) std::memcpy(p, &value, 8);
+      else if (storage == Storage::f32) std::memcpy(p, &f, 4);
+      else {
+        if (storage == Storage::f16)
+          h = value == 0 ? 0 : (uint16_t)((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3ffff) - (112u << 10)));
+        std::memcpy(p, &h, 2);
+      }
+    }
+  }
+};
+
+template <class T>
+void butterflies(T* x, int64_t size) {  // the order of stages of the kernels
+  for (int64_t distance = size / 2; distance >= 1; distance /= 2)
+    for (int64_t i = 0; i < size; ++i)
+      if ((i & distance) == 0) {
+        const T a = x[i], b = x[i + distance];
+        x[i] = a + b;
+        x[i + distance] = a - b;
+      }
+}
+
+void fuzz_transform(const Kernels& k) {
+  const Storage s = (Storage)below(4);
+  const int log2_size = (int)below(coin() ? 14 : 8);
+  const int64_t size = (int64_t)1 << log2_size, rows = below(size > 512 ? 4 : 40);
+  const double scale = coin() ? 1.0 : 0.5;
+  const bool in_place = coin();
+  current = std::string("fwht ") + k.name + " storage " + std::to_string((int)s) + " rows " + std::to_string(rows) + " size " +
+            std::to_string(size);
+  Buffer x(s, rows * size), y(s, rows * size);
+  x.fill();
+  Buffer before = x;
+  k.fwht(s, x.data(), in_place ? x.data() : y.data(), rows, log2_size, scale);
+  const Buffer& result = in_place ? x : y;
+  for (int64_t r = 0; r < rows; ++r) {
+    std::vector<float> f((size_t)size);
+    Doubles d((size_t)size);
+    for (int64_t i = 0; i < size; ++i) f[(size_t)i] = (float)(d[(size_t)i] = before.get(r * size + i));
+    butterflies(f.data(), size);
+    butterflies(d.data(), size);
+    for (int64_t i = 0; i < size; ++i) {
+      const double got = result.get(r * size + i), want = s == Storage::f32 ? f[(size_t)i] * (float)scale : d[(size_t)i] * scale;
+      if (width(s) > 2) check(got == want, "bits of the transform");
+      else if (std::fabs(want) < 6e4) check(std::fabs(got - want) <= unit(s) * (1 + std::fabs(want)), "value of the transform");
+    }
+  }
+}
+
+// An operand of the chain with its strides, its values and the sum of its gradients.
+struct Factor {
+  Buffer values;
+  Operand operand;
+  Doubles gradient;
+  bool varies_by_row, varies_by_block;
+  Factor(Storage s, const Chain& c, int64_t size)
+      : values(s, 0), varies_by_row(coin()), varies_by_block(coin()) {
+    const int64_t b = varies_by_row ? c.rows : 1, n = varies_by_block ? c.blocks : 1;
+    values = Buffer(s, c.groups * b * n * size);
+    values.fill();
+    operand = {values.data(), b * n * size, b == 1 ? 0 : n * size, n == 1 ? 0 : size};
+    gradient.assign((size_t)values.count, 0.0);
+  }
+  int64_t at(int64_t g, int64_t r, int64_t b) const { return g * operand.group + r * operand.row + b * operand.block; }
+};
+
+void fuzz_chain(const Kernels& k) {
+  Chain c{};
+  c.storage = (Storage)below(4);
+  const Storage compute = c.storage == Storage::f64 ? Storage::f64 : Storage::f32;
+  c.log2_size = (int)below(coin() ? 12 : 7);
+  const int64_t size = (int64_t)1 << c.log2_size;
+  c.groups = 1 + below(2), c.rows = 1 + below(size > 256 ? 2 : 5), c.blocks = 1 + below(3);
+  c.scale = 1.0 / (double)size;
+  c.offset = (uint64_t)below(200);
+  c.noise_blocks = coin() ? 1 : c.blocks;
+  const bool noisy = coin(), has_s1 = coin(), has_s2 = coin();
+  current = std::string("chain ") + k.name + " storage " + std::to_string((int)c.storage) + " groups " + std::to_string(c.groups) +
+            " rows " + std::to_string(c.rows) + " blocks " + std::to_string(c.blocks) + " size " + std::to_string(size) +
+            (noisy ? " noisy" : "") + (has_s1 ? " s1" : "") + (has_s2 ? " s2" : "");
+  Factor x(c.storage, c, size), s1(compute, c, size), g(compute, c, size), s2(compute, c, size), std(compute, c, size);
+  const std::vector<int64_t> seeds = {(int64_t)rng(), (int64_t)rng()};
+  c.x = x.operand, c.g = g.operand;
+  if (has_s1) c.s1 = s1.operand;
+  if (has_s2) c.s2 = s2.operand;
+  if (noisy) c.std = std.operand, c.seed = seeds.data();
+  const int64_t per_group = c.rows * c.blocks * size;
+  Buffer y(c.storage, c.groups * per_group), dy(c.storage, c.groups * per_group);
+  dy.fill();
+
+  Factor* factors[] = {&x, &s1, &g, &s2, &std};
+  const bool present[] = {true, has_s1, true, has_s2, noisy};
+  bool needed[5];
+  for (int i = 0; i < 5; ++i) needed[i] = present[i] && below(4) != 0;
+  std::vector<Buffer> rows, partials;  // where the kernel puts gradients
+  for (Factor* f : factors) {
+    rows.emplace_back(f->values.storage, f->values.count);
+    partials.emplace_back(compute, f->values.count / c.groups);
+  }
+  for (int64_t group = 0; group < c.groups; ++group) {
+    k.chain(c, y.data(), group, 0, c.rows);
+    ChainGradients d{};
+    Gradient* slots[] = {&d.x, &d.s1, &d.g, &d.s2, &d.std};
+    for (int i = 0; i < 5; ++i) {
+      if (!needed[i]) continue;
+      if (factors[i]->operand.row != 0 || c.rows == 1) slots[i]->rows = rows[(size_t)i].data();
+      else {
+        std::memset(partials[(size_t)i].data(), 0, (size_t)partials[(size_t)i].count * width(compute));
+        slots[i]->partial = partials[(size_t)i].data();
+      }
+    }
+    k.chain_backward(c, dy.data(), d, group, 0, c.rows);
+    for (int i = 0; i < 5; ++i)
+      if (slots[i]->partial)
+        k.store(rows[(size_t)i].storage, (char*)rows[(size_t)i].data() + (size_t)(group * factors[i]->operand.group) * width(rows[(size_t)i].storage),
+                slots[i]->partial, partials[(size_t)i].count);
+  }
+
+  double largest = 1;
+  const size_t n = (size_t)size;
+  std::vector<float> noise((size_t)(c.rows * c.noise_blocks * size));
+  for (int64_t group = 0; group < c.groups; ++group) {
+    if (noisy) k.normal((uint64_t)seeds[(size_t)group], c.offset, (int64_t)noise.size(), noise.data());
+    for (int64_t r = 0; r < c.rows; ++r)
+      for (int64_t b = 0; b < c.blocks; ++b) {
+        const auto value = [&](const Factor& f, int64_t i) { return f.values.get(f.at(group, r, b) + i); };
+        const float* eps = noise.data() + (r * c.noise_blocks + (c.noise_blocks > 1 ? b : 0)) * size;
+        const int64_t out = ((group * c.rows + r) * c.blocks + b) * size;
+        Doubles v(n), w(n), gg(n), dz(n), da(n);
+        for (size_t i = 0; i < n; ++i) {
+          v[i] = value(x, (int64_t)i) * (has_s2 ? value(s2, (int64_t)i) : 1);
+          gg[i] = value(g, (int64_t)i) + (noisy ? value(std, (int64_t)i) * eps[i] : 0);
+          dz[i] = dy.get(out + (int64_t)i) * (has_s1 ? value(s1, (int64_t)i) : 1) * c.scale;
+        }
+        butterflies(v.data(), size);
+        butterflies(dz.data(), size);
+        for (size_t i = 0; i < n; ++i) w[i] = gg[i] * v[i], da[i] = gg[i] * dz[i];
+        butterflies(w.data(), size);
+        butterflies(da.data(), size);
+        for (size_t i = 0; i < n; ++i) {
+          const int64_t j = (int64_t)i;
+          const double want = c.scale * w[i] * (has_s1 ? value(s1, j) : 1), got = y.get(out + j);
+          check(std::fabs(got - want) <= (unit(c.storage) + 64 * unit(compute)) * (10 + std::fabs(want)), "value of the chain");
+          x.gradient[(size_t)(x.at(group, r, b) + j)] += da[i] * (has_s2 ? value(s2, j) : 1);
+          s1.gradient[(size_t)(s1.at(group, r, b) + j)] += c.scale * w[i] * dy.get(out + j);
+          g.gradient[(size_t)(g.at(group, r, b) + j)] += dz[i] * v[i];
+          s2.gradient[(size_t)(s2.at(group, r, b) + j)] += da[i] * value(x, j);
+          if (noisy) std.gradient[(size_t)(std.at(group, r, b) + j)] += dz[i] * v[i] * eps[i];
+        }
+      }
+  }
+  for (int i = 0; i < 5; ++i)
+    if (needed[i])
+      for (int64_t j = 0; j < factors[i]->values.count; ++j) {
+        const double want = factors[i]->gradient[(size_t)j], got = rows[(size_t)i].get(j);
+        largest = std::fmax(largest, std::fabs(want));
+        check(std::fabs(got - want) <= (unit(rows[(size_t)i].storage) + 256 * unit(compute)) * (20 + std::fabs(want)), "gradient of the chain");
+      }
+}
+
+void fuzz_normal(const Kernels& k) {
+  const uint64_t seed = rng(), start = coin() ? rng() >> 1 : (uint64_t)below(1000);
+  const int64_t count = below(400), cut = count ? below(count) : 0;
+  current = std::string("normal ") + k.name + " start " + std::to_string(start) + " count " + std::to_string(count);
+  Buffer whole(Storage::f32, count), first(Storage::f32, cut), second(Storage::f32, count - cut);
+  k.normal(seed, start, count, (float*)whole.data());
+  int tables;
+  const Candidate* all = candidates(&tables);  // another instruction set, in two pieces: the same bits
+  const Kernels& other = *all[tables - 1].kernels;
+  other.normal(seed, start, cut, (float*)first.data());
+  other.normal(seed, start + (uint64_t)cut, count - cut, (float*)second.data());
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = whole.get(i);
+    check(value == (i < cut ? first.get(i) : second.get(i - cut)), "bits of the normals");
+    check(std::fabs(value) < 6.7, "range of the normals");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const long cases = argc > 1 ? std::atol(argv[1]) : 1000;
+  rng.seed(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 20201206);
+  int tables;
+  const Candidate* all = candidates(&tables);
+  std::vector<long> ran((size_t)tables, 0);
+  for (long i = 0; i < cases; ++i) {
+    const int which = (int)below(tables);
+    if (!all[which].supported) continue;
+    ++ran[(size_t)which];
+    const Kernels& k = *all[which].kernels;
+    const int64_t kind = below(3);
+    if (kind == 0) fuzz_transform(k);
+    else if (kind == 1) fuzz_chain(k);
+    else fuzz_normal(k);
+  }
+  for (int i = 0; i < tables; ++i) std::printf("%s: %ld cases%s\n", all[i].kernels->name, ran[(size_t)i], all[i].supported ? "" : " (not on this processor)");
+  return 0;
+}

@@ -1,0 +1,66 @@
+// The torch-free interface of the native kernels: raw pointers and sizes in, numbers out.
+// One table of functions per instruction set; dispatch.cpp picks one at run time by cpuid.
+#pragma once
+#include <cstdint>
+
+namespace whvi {
+
+enum class Storage : int { f32 = 0, f64 = 1, bf16 = 2, f16 = 3 };
+
+// How an operand of canonical shape (R, B or 1, K or 1, D) is walked; a stride of 0 is a broadcast axis.
+struct Operand {
+  const void* data = nullptr;  // null: absent
+  int64_t group = 0, row = 0, block = 0;  // strides in elements
+};
+
+// Where the gradient of an operand goes: `rows` is written row by row; `partial` (operands that are shared by
+// all rows) is one zeroed accumulator of (K or 1) x D elements for the chunk at hand. Both null: not needed.
+struct Gradient {
+  void* rows = nullptr;
+  void* partial = nullptr;
+};
+
+// y[r,b,k] = scale * s1 * H(g * H(s2 * x)); with noise, g + std * eps takes the place of g.
+struct Chain {
+  Storage storage;  // of x, y, dy, dx; the others are double for f64 and float otherwise
+  int64_t groups, rows, blocks;
+  int log2_size;
+  double scale;
+  Operand x, s1, g, s2, std;
+  const int64_t* seed;  // one per group; null: no noise
+  uint64_t offset;
+  int64_t noise_blocks;  // 1: the blocks of a row share a draw
+};
+
+struct ChainGradients {
+  Gradient x, s1, g, s2, std;
+};
+
+struct Kernels {
+  const char* name;
+  // y = scale * H x for `rows` contiguous rows of 2^log2_size elements; x and y equal or disjoint.
+  void (*fwht)(Storage, const void* x, void* y, int64_t rows, int log2_size, double scale);
+  // Rows [begin, end) of one group into y, which is contiguous (R, B, K, D).
+  void (*chain)(const Chain&, void* y, int64_t group, int64_t begin, int64_t end);
+  void (*chain_backward)(const Chain&, const void* dy, const ChainGradients&, int64_t group, int64_t begin, int64_t end);
+  // Standard normals with indices start ... start + count - 1 of the stream `seed`.
+  void (*normal)(uint64_t seed, uint64_t start, int64_t count, float* out);
+  // out += in, the fixed-order reduction of chunk accumulators.
+  void (*accumulate)(Storage compute, void* out, const void* in, int64_t count);
+  // out = in, from the compute type of `storage` to `storage` itself.
+  void (*store)(Storage storage, void* out, const void* in, int64_t count);
+};
+
+// The tables this build holds, best first, and whether this processor can run each.
+struct Candidate {
+  const Kernels* kernels;
+  bool supported;
+};
+const Candidate* candidates(int* count);
+
+// The table in use: the best supported one, or the one named by `use_isa`.
+const Kernels& active();
+// Switch tables (tests and benchmarks). False when the name is unknown or the processor cannot run it.
+bool use_isa(const char* name);
+
+}  // namespace whvi

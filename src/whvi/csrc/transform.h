@@ -1,0 +1,93 @@
+// The plain transform y = scale * H x on contiguous rows.
+
+template <class S>
+struct Transform {
+  using T = Compute<S>;
+  static constexpr int W = kVectorBytes / (int)sizeof(T);
+  static constexpr int N = kRegisters;
+  static constexpr int64_t kBlock = (int64_t)W * N;
+
+  // The last block of registers: work -> y. `next` is where the next row will be read.
+  template <bool kScaled>
+  WHVI_INLINE void leaf(const T* work, S* y, T scale, const S* next) {
+    Vec<T, W> r[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) r[i] = Memory<W, T>::load(work + i * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < (int)(kBlock * sizeof(S)) / 64; ++i) __builtin_prefetch((const char*)next + i * 64, 0, 2);
+    hadamard<T, W, N>(r);
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) Memory<W, S>::store(y + i * W, kScaled ? r[i] * scale : r[i]);
+  }
+
+  // Finish a subtree whose larger distances are done.
+  template <bool kScaled>
+  static void descend(T* work, S* y, int64_t size, T scale, const S* next) {
+    const int radix = top_radix<T>(size, kBlock);
+    const int64_t child = size / radix;
+    with_radix(radix, [&](auto R) { strided_pass<W, R>(work, child); });
+    children<kScaled>(work, child, y, child, radix, scale, next);
+  }
+  template <bool kScaled>
+  WHVI_INLINE void children(T* work, int64_t step, S* y, int64_t child, int radix, T scale, const S* next) {
+    if (child == kBlock)
+      for (int i = 0; i < radix; ++i) leaf<kScaled>(work + i * step, y + i * child, scale, next + i * child);
+    else
+      for (int i = 0; i < radix; ++i) descend<kScaled>(work + i * step, y + i * child, child, scale, next + i * child);
+  }
+
+  // Rows longer than a block: the strided pass at the top reads x, the blocks at the bottom write y, both just once;
+  // all between happens in scratch.
+  template <bool kScaled>
+  static void large(const S* x, S* y, int64_t rows, int64_t size, T scale) {
+    const int radix = top_radix<T>(size, kBlock);
+    const int64_t child = size / radix, step = child + kShift<T>;
+    T* work = (T*)allocate((size_t)(radix * step) * sizeof(T));
+    for (int64_t row = 0; row < rows; ++row, x += size, y += size) {
+      const S* next = row + 1 < rows ? x + size : x;
+      with_radix(radix, [&](auto R) { strided_pass<W, R>(x, child, work, step, child); });
+      children<kScaled>(work, step, y, child, radix, scale, next);
+    }
+    release(work);
+  }
+
+  // Rows of D <= kBlock elements lie back to back: one block of registers holds several rows.
+  template <int D>
+  static void small(const S* x, S* y, int64_t rows, T scale) {
+    constexpr int kLanes = D < W ? D : W;
+    constexpr int kVectors = D < W ? 1 : D / W;
+    const int64_t total = rows * D;
+    int64_t at = 0;
+    for (; at + kBlock <= total; at += kBlock) small_block<kVectors, kLanes>(x + at, y + at, scale);
+    if (at < total) {  // the ragged end goes through a padded block
+      S in[kBlock] = {}, out[kBlock];
+      __builtin_memcpy(in, x + at, (size_t)(total - at) * sizeof(S));
+      small_block<kVectors, kLanes>(in, out, scale);
+      __builtin_memcpy(y + at, out, (size_t)(total - at) * sizeof(S));
+    }
+  }
+  template <int kVectors, int kLanes>
+  WHVI_INLINE void small_block(const S* x, S* y, T scale) {
+    Vec<T, W> r[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) r[i] = Memory<W, S>::load(x + i * W);
+    register_levels<T, W, N, kVectors / 2, false>(r);
+    lane_levels<T, W, N, kLanes / 2>(r);
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) Memory<W, S>::store(y + i * W, r[i] * scale);
+  }
+
+  template <int D>
+  static void choose(const S* x, S* y, int64_t rows, int64_t size, T scale) {
+    if constexpr (D <= kBlock) {
+      if (size == D) small<D>(x, y, rows, scale);
+      else choose<2 * D>(x, y, rows, size, scale);
+    } else {
+      if (scale == 1) large<false>(x, y, rows, size, scale);
+      else large<true>(x, y, rows, size, scale);
+    }
+  }
+  static void run(const void* x, void* y, int64_t rows, int log2_size, double scale) {
+    choose<1>((const S*)x, (S*)y, rows, (int64_t)1 << log2_size, (T)scale);
+  }
+};

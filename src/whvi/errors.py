@@ -1,0 +1,29 @@
+"""The errors of whvi: each is a `WhviError` and also the built-in error that a caller would expect."""
+
+
+class WhviError(Exception):
+    """Base of every error that whvi raises on purpose."""
+
+
+class ShapeError(WhviError, ValueError):
+    """A tensor has a shape that does not fit."""
+
+
+class DtypeError(WhviError, TypeError):
+    """A tensor has a dtype that the operation does not take."""
+
+
+class DeviceError(WhviError, ValueError):
+    """Tensors live on different devices, or on one without a backend."""
+
+
+class ArgumentError(WhviError, ValueError):
+    """An argument that is not a tensor has a value out of its range."""
+
+
+class UnsupportedError(WhviError, RuntimeError):
+    """A combination of features that is known not to work, and would give wrong numbers if it were let through."""
+
+
+class InputTypeError(WhviError, TypeError):
+    """An argument is of the wrong Python type, such as an array where a tensor is wanted."""

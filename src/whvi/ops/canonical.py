@@ -1,0 +1,66 @@
+"""Backends that want the chain in canonical shape: operands (R, B or 1, K or 1, D), result (R, B, K, D)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+Maybe = Tensor | None
+
+
+def _shaped(operands: Sequence[Maybe], groups: int, rows: int, blocks: int, varies: int) -> list[Maybe]:
+    return [
+        None
+        if t is None
+        else t.reshape(
+            groups, rows if varies >> 2 * i & 1 else 1, blocks if varies >> 2 * i + 1 & 1 else 1, t.shape[-1]
+        )
+        for i, t in enumerate(operands)
+    ]
+
+
+def _noise_blocks(blocks: int, varies: int) -> int:
+    return blocks if varies >> 11 & 1 else 1
+
+
+def forward(chain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The operator ``whvi::chain`` from a function of canonical operands."""
+
+    def operator(*args: Any) -> Tensor:
+        *operands, seed, offset, lead, groups, rows, blocks, varies, scale = args
+        y = chain(
+            *_shaped(operands, groups, rows, blocks, varies),
+            seed if seed is None else seed.reshape(groups),
+            offset,
+            rows,
+            blocks,
+            _noise_blocks(blocks, varies),
+            scale,
+        )
+        return y.reshape(*lead, y.shape[-1])
+
+    return operator
+
+
+def backward(chain_backward: Callable[..., tuple[Tensor, ...]]) -> Callable[..., tuple[Tensor, ...]]:
+    """The operator ``whvi::chain_backward`` from a function of canonical operands."""
+
+    def operator(dy: Tensor, *args: Any) -> tuple[Tensor, ...]:
+        *operands, seed, offset, _, groups, rows, blocks, varies, scale, needs = args
+        parts = chain_backward(
+            dy.reshape(groups, rows, blocks, dy.shape[-1]),
+            *_shaped(operands, groups, rows, blocks, varies),
+            seed if seed is None else seed.reshape(groups),
+            offset,
+            rows,
+            blocks,
+            _noise_blocks(blocks, varies),
+            scale,
+            needs,
+        )
+        return tuple(
+            part if operand is None or part.ndim == 1 else part.reshape(operand.shape)
+            for part, operand in zip(parts, operands, strict=True)
+        )
+
+    return operator

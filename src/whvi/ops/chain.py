@@ -1,0 +1,294 @@
+"""The fused chain S1 H diag(g) H S2 x, with its noise drawn inside the kernel, as differentiable functions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whvi.ops import registry
+from whvi.ops.checks import check_input, check_offset, check_operand, check_scale
+from whvi.ops.layout import Shape, plan
+from whvi.ops.noise import as_seed, normal
+from whvi.ops.recording import in_graph, record
+
+Maybe = Tensor | None
+
+
+def chain(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, *, scale: float | None = None) -> Tensor:
+    """``scale * s1 * H(g * H(s2 * x))`` in one pass over each row, with numpy broadcasting over the leading axes.
+
+    Args:
+        x: (..., D) with D a power of two; float32, float64, bfloat16 or float16.
+        s1: (..., D) outer scales, or None for ones.
+        g: (..., D). For K blocks give x as (B, 1, D), s1 and s2 as (K, D), and g as (D), (K, D), (B, 1, D) or
+            (B, K, D): shared, per block, per row, per row and block. The result is then (B, K, D).
+        s2: (..., D) inner scales, or None for ones.
+        scale: default 1 / D, two orthonormal transforms.
+
+    The parameters are of the dtype x is computed in (float64 for float64, else float32) or of x's own.
+    The backward pass recomputes from x: nothing of the size of x is stored.
+
+    Law: chain(x, s1, g, s2) == s1 * fwht(g * fwht(s2 * x)) / D, in value and in gradients of any order.
+
+    >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> chain(x, None, torch.ones(2), None)
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    try:  # the kernel checks what it is given; only when it refuses is the reason looked for
+        if x.dtype in _HALF:
+            s1, g, s2 = _widened(x, s1), _widened(x, g), _widened(x, s2)
+        layout = plan([x.shape[:-1], _lead(s1), g.shape[:-1], _lead(s2)], stack=True)
+        if layout.expand:
+            shape = (*layout.lead, x.shape[-1])
+            x, g = x.expand(shape), g.expand(shape)
+            s1, s2 = (None if s is None else s.expand(shape) for s in (s1, s2))
+        call = (0, *layout[:5], 1.0 / x.shape[-1] if scale is None else scale)
+        return _run(x, s1, g, s2, None, None, call)
+    except _REFUSED:
+        _explain(x, scale, s1=s1, g=g, s2=s2)
+        raise
+
+
+def noisy_chain(
+    x: Tensor,
+    s1: Maybe,
+    mean: Tensor,
+    log_std: Tensor,
+    s2: Maybe,
+    seed: int | Tensor,
+    offset: int = 0,
+    *,
+    noise_shape: Sequence[int] | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """``chain`` with g = mean + exp(log_std) * eps, the noise drawn in the kernel and never stored.
+
+    Args:
+        x, s1, s2, scale: as in :func:`chain`.
+        mean, log_std: (..., D).
+        seed: an int, or an int64 scalar tensor from ``draw_seed`` (which works under vmap and torch.compile).
+        offset: place in the stream of the first number.
+        noise_shape: leading shape of eps; default that of the result: every row of every block has a draw of its own.
+            (B, 1) for x of shape (B, 1, D) makes the blocks of a row share theirs.
+
+    Law: noisy_chain(x, s1, mean, log_std, s2, seed, offset, noise_shape=shape)
+    == chain(x, s1, mean + log_std.exp() * normal(seed, offset, (*shape, D)), s2).
+
+    >>> x, zero = torch.ones(3, 4), torch.zeros(4)
+    >>> y = noisy_chain(x, None, zero, zero, None, seed=7)
+    >>> torch.allclose(y, chain(x, None, normal(7, 0, (3, 4)), None))
+    True
+    """
+    check_offset(offset)
+    try:
+        seed = as_seed(seed, x.device)
+        std = _widened(x, log_std).exp()
+        if x.dtype in _HALF:
+            s1, mean, s2 = _widened(x, s1), _widened(x, mean), _widened(x, s2)
+        leads = [x.shape[:-1], _lead(s1), mean.shape[:-1], _lead(s2), std.shape[:-1]]
+        noise = plan(leads, stack=False).lead if noise_shape is None else tuple(noise_shape)
+        layout = plan([*leads, noise], stack=False)
+        if layout.expand or not (layout.varies >> 10 & 1 or layout.rows == 1):
+            # One draw serves many rows, or the axes are too mixed: few numbers, or such as torch has to lay out.
+            g = mean + std * normal(seed, offset, (*noise, x.shape[-1]), dtype=std.dtype)
+            return chain(x, s1, g, s2, scale=scale)
+        call = (offset, *layout[:5], 1.0 / x.shape[-1] if scale is None else scale)
+        return _run(x, s1, mean, s2, std, seed, call)
+    except _REFUSED:
+        _explain(x, scale, s1=s1, mean=mean, log_std=log_std, s2=s2)
+        raise
+
+
+def _run(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, call: "Call") -> Tensor:
+    for operand in (s1, g, s2, std):
+        if operand is not None and operand.device != x.device:
+            raise RuntimeError("devices differ")  # which ones, _explain says
+    if in_graph():
+        return registry.chain(x, s1, g, s2, std, seed, *call)
+    y: Tensor = record(_Chain, x, s1, g, s2, std, seed, call)
+    return y
+
+
+_REFUSED = (RuntimeError, AttributeError, TypeError, IndexError, ZeroDivisionError)
+
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def _widened(x: Tensor, operand: Any) -> Any:
+    """A parameter in x's own half precision is brought to float32, which x is computed in."""
+    return operand.float() if x.dtype in _HALF and operand is not None and operand.dtype == x.dtype else operand
+
+
+def _explain(x: object, scale: object, **operands: object) -> None:
+    """Raise the error that says which argument does not fit, if one does not."""
+    check_input("x", x)
+    check_scale(scale)
+    assert isinstance(x, Tensor)
+    for name, operand in operands.items():
+        if operand is not None or name not in ("s1", "s2"):
+            check_operand(name, operand, x)
+
+
+def _lead(operand: Maybe) -> Shape | None:
+    return None if operand is None else operand.shape[:-1]
+
+
+Call = tuple[int, Shape, int, int, int, int, float]
+"""What a call of the operator has besides its tensors: offset, lead, groups, rows, blocks, varies, scale."""
+
+
+def _stacked(call: Call, batch: int) -> Call:
+    """``batch`` such calls at once, each operand with a further axis in front."""
+    offset, lead, groups, rows, blocks, varies, scale = call
+    return offset, (batch, *lead), batch * groups, rows, blocks, varies, scale
+
+
+def _in_front(dims: Sequence[int | None], tensors: Sequence[Maybe], size: int) -> list[Maybe]:
+    """The tensors of a vmapped call with the batch as first axis, repeated where there is none."""
+    return [
+        None if t is None else (t.expand(size, *t.shape) if d is None else t.movedim(d, 0))
+        for d, t in zip(dims, tensors, strict=True)
+    ]
+
+
+class _Chain(torch.autograd.Function):
+    """x, s1, g, s2, std, seed and the layout in which they make up one call."""
+
+    @staticmethod
+    def forward(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, call: Call) -> Tensor:
+        return registry.chain(x, s1, g, s2, std, seed, *call)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *tensors, ctx.call = inputs
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Maybe) -> Maybe:
+        *operands, seed = ctx.saved_tensors
+        total: Maybe = None
+        for slot in _SLOTS:
+            swapped = _swapped(operands, tangents, slot)
+            if swapped is not None:
+                total = _plus(total, record(_Chain, *swapped, seed, ctx.call))
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Maybe, ...]:
+        x, s1, g, s2, std, _, _ = ctx.needs_input_grad
+        needs = x | s1 << 1 | g << 2 | s2 << 3 | std << 4
+        if torch.is_grad_enabled():  # this gradient may itself be differentiated
+            parts = record(_ChainBackward, grads[0], *ctx.saved_tensors, ctx.call, needs)
+        else:
+            parts = registry.chain_backward(grads[0], *ctx.saved_tensors, *ctx.call, needs)
+        dx, ds1, dg, ds2, dstd = parts
+        return (
+            dx if x else None,
+            ds1 if s1 else None,
+            dg if g else None,
+            ds2 if s2 else None,
+            dstd if std else None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        *tensors, call = inputs
+        front = _in_front(in_dims[:6], tensors, info.batch_size)
+        return record(_Chain, *front, _stacked(call, info.batch_size)), 0
+
+
+class _ChainBackward(torch.autograd.Function):
+    """The gradients of the chain, themselves differentiable.
+
+    F = <dy, chain(x, s1, g, s2)> is linear in each of dy, x, s1, s2 and the pair (g, std). So the derivative of
+    <c, dF/dp> with respect to another slot q is dF/dq with p replaced by c: the same two operators again.
+    """
+
+    @staticmethod
+    def forward(
+        dy: Tensor, x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, call: Call, needs: int
+    ) -> tuple[Tensor, ...]:
+        return registry.chain_backward(dy, x, s1, g, s2, std, seed, *call, needs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs[:7])
+        ctx.call, ctx.needs = inputs[7:]
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Maybe) -> tuple[Maybe, ...]:
+        dy, *operands, seed = ctx.saved_tensors
+        call = ctx.call
+        total: list[Maybe] = [None] * 6  # of dy, x, s1, g, s2, std
+        for slot in _SLOTS:
+            swapped = _swapped(operands, [c if ctx.needs >> i & 1 else None for i, c in enumerate(cotangents)], slot)
+            if swapped is None:
+                continue
+            total[0] = _plus(total[0], record(_Chain, *swapped, seed, call))
+            others = sum(1 << i for i in range(5) if i not in slot and operands[i] is not None)
+            parts = record(_ChainBackward, dy, *swapped, seed, call, others)
+            for i in range(5):
+                if others >> i & 1:
+                    total[i + 1] = _plus(total[i + 1], parts[i])
+        return (*total, None, None, None)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+        *tensors, call, needs = inputs
+        front = _in_front(in_dims[:7], tensors, info.batch_size)
+        parts = record(_ChainBackward, *front, _stacked(call, info.batch_size), needs)
+        return parts, _wanted(tensors[1:], needs)
+
+
+_SLOTS = ((0,), (1,), (2, 4), (3,))
+"""The chain is linear in each of x, s1, (g, std) and s2."""
+
+
+def _swapped(operands: Sequence[Maybe], others: Sequence[Maybe], slot: tuple[int, ...]) -> list[Maybe] | None:
+    """The operands with those of one slot replaced; None when there is nothing to put there."""
+    if all(others[i] is None for i in slot):
+        return None
+    swapped = list(operands)
+    for i in slot:
+        operand, other = operands[i], others[i]
+        if operand is not None:
+            swapped[i] = torch.zeros_like(operand) if other is None else other
+    return swapped
+
+
+def _wanted(operands: Sequence[Maybe], needs: int) -> tuple[int | None, ...]:
+    """Batch axis of each gradient: first where it was asked for, none where it is empty."""
+    return tuple(0 if operands[i] is not None and needs >> i & 1 else None for i in range(5))
+
+
+def _plus(a: Maybe, b: Tensor) -> Tensor:
+    return b if a is None else a + b
+
+
+def _vmap_chain(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
+    front = _in_front(in_dims[:6], args[:6], info.batch_size)
+    return torch.ops.whvi.chain(*front, *_stacked(args[6:], info.batch_size)), 0
+
+
+def _vmap_chain_backward(
+    info: Any, in_dims: tuple[Any, ...], *args: Any
+) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+    *call, needs = args[7:]
+    front = _in_front(in_dims[:7], args[:7], info.batch_size)
+    parts = torch.ops.whvi.chain_backward(*front, *_stacked(tuple(call), info.batch_size), needs)
+    return parts, _wanted(args[1:6], needs)
+
+
+registry.differentiate("chain", lambda *args: record(_Chain, *args[:6], args[6:]), _vmap_chain)
+registry.differentiate(
+    "chain_backward",
+    lambda *args: record(_ChainBackward, *args[:7], args[7:-1], args[-1]),
+    _vmap_chain_backward,
+)

@@ -1,0 +1,98 @@
+"""What the operators ask of their inputs, and what they say when it is not so."""
+
+import torch
+from torch import Tensor
+
+from whvi.errors import ArgumentError, DeviceError, DtypeError, InputTypeError, ShapeError
+
+FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def compute_dtype(storage: torch.dtype) -> torch.dtype:
+    """What a dtype is computed in: float64 for float64, float32 for the rest."""
+    return torch.float64 if storage == torch.float64 else torch.float32
+
+
+def is_power_of_two(size: int) -> bool:
+    """True for 1, 2, 4, ...
+
+    >>> [n for n in range(9) if is_power_of_two(n)]
+    [1, 2, 4, 8]
+    """
+    return size > 0 and size & (size - 1) == 0
+
+
+def check_input(name: str, x: object) -> None:
+    """A floating-point tensor whose last axis is a power of two."""
+    if not isinstance(x, Tensor):
+        raise InputTypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
+    if x.dtype not in FLOATING:
+        raise DtypeError(
+            f"{name} has dtype {x.dtype}; the transform takes float32, float64, bfloat16 and float16: use .to(dtype)"
+        )
+    if x.ndim == 0:
+        raise ShapeError(f"{name} is a scalar; the transform needs at least one axis")
+    size = x.shape[-1]
+    if size == 0:
+        raise ShapeError(f"the last axis of {name} is empty (shape {tuple(x.shape)}); its size must be 1, 2, 4, 8, ...")
+    if not is_power_of_two(size):
+        raise ShapeError(
+            f"the last axis of {name} has size {size}, which is not a power of two; whvi.pad(x) appends zeros up to "
+            f"{1 << (size - 1).bit_length()}"
+        )
+
+
+def check_out(x: Tensor, out: object) -> None:
+    """``out`` can hold the transform of ``x``: same shape, dtype, device, contiguous, and x itself or apart from it."""
+    if not isinstance(out, Tensor):
+        raise InputTypeError(f"out must be a torch.Tensor, got {type(out).__name__}")
+    if out.shape != x.shape:
+        raise ShapeError(f"out has shape {tuple(out.shape)}, but x has shape {tuple(x.shape)}")
+    if out.dtype != x.dtype:
+        raise DtypeError(f"out has dtype {out.dtype}, but x has dtype {x.dtype}")
+    if out.device != x.device:
+        raise DeviceError(f"out is on {out.device}, but x is on {x.device}")
+    if not out.is_contiguous():
+        raise ArgumentError("out must be contiguous; pass out.contiguous() or leave out away")
+    if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
+        raise ArgumentError("out= does not record gradients; leave out away or use torch.no_grad()")
+    same = out.data_ptr() == x.data_ptr() and x.is_contiguous()
+    if not same and out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and x.numel() > 0:
+        raise ArgumentError("out shares memory with x; pass x itself or a separate tensor")
+
+
+def check_scale(scale: object) -> None:
+    """A number, or None for the default."""
+    if scale is not None and not isinstance(scale, int | float | torch.SymFloat | torch.SymInt):
+        raise InputTypeError(f"scale must be a number, got {type(scale).__name__}")
+
+
+def check_operand(name: str, operand: object, x: Tensor) -> None:
+    """An operand of the chain: last axis as x, same device, the compute dtype of x or x's own."""
+    compute = compute_dtype(x.dtype)
+    if not isinstance(operand, Tensor):
+        raise InputTypeError(f"{name} must be a torch.Tensor or absent, got {type(operand).__name__}")
+    if operand.dtype not in (compute, x.dtype):
+        raise DtypeError(
+            f"{name} has dtype {operand.dtype}, but x has {x.dtype}; {name} must be {compute} or {x.dtype}"
+        )
+    if operand.device != x.device:
+        raise DeviceError(f"{name} is on {operand.device}, but x is on {x.device}")
+    if operand.ndim == 0 or operand.shape[-1] != x.shape[-1]:
+        raise ShapeError(f"{name} has shape {tuple(operand.shape)}; its last axis must be that of x, {x.shape[-1]}")
+
+
+def check_offset(offset: object) -> None:
+    """A place in the stream of normals."""
+    if not isinstance(offset, int | torch.SymInt):
+        raise InputTypeError(f"offset must be an int, got {type(offset).__name__}")
+    if offset < 0:
+        raise ArgumentError(f"offset must not be negative, got {offset}")
+
+
+def check_seed(seed: object) -> None:
+    """An int64 scalar tensor, as ``draw_seed`` gives."""
+    if not isinstance(seed, Tensor):
+        raise InputTypeError(f"seed must be an int or an int64 tensor from draw_seed, got {type(seed).__name__}")
+    if seed.dtype != torch.int64 or seed.ndim != 0:
+        raise DtypeError(f"seed must be an int64 scalar tensor, got {seed.dtype} of shape {tuple(seed.shape)}")

@@ -1,0 +1,113 @@
+"""The operators in pure torch, for every device that has no kernel of its own.
+
+The transform is two matrix products, H_D = H_a kron H_b with a, b about sqrt(D): the fastest form torch offers.
+"""
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from whvi.ops import reference
+from whvi.ops.checks import compute_dtype
+
+Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+@cache
+def _factor(log2_size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return reference.hadamard(2**log2_size, dtype=dtype, device=device)
+
+
+def fwht(x: Tensor, scale: float) -> Tensor:
+    """scale * H x on the last axis; rows of any leading shape (..., D)."""
+    log2_size = x.shape[-1].bit_length() - 1
+    compute = compute_dtype(x.dtype)
+    left = _factor(log2_size // 2, compute, x.device)
+    right = _factor(log2_size - log2_size // 2, compute, x.device)
+    square = x.reshape(-1, left.shape[0], right.shape[0]).to(compute)
+    return (left @ square @ right * scale).to(x.dtype).reshape(x.shape)
+
+
+def fwht_out(x: Tensor, scale: float, out: Tensor) -> None:
+    """``fwht`` into ``out``."""
+    out.copy_(fwht(x, scale))
+
+
+def normal(seed: Tensor, offset: int, numel: int) -> Tensor:
+    """Seeds (R,) to standard normals (R, numel)."""
+    rows = [reference.normal(int(s), offset, numel, seed.device) for s in seed.tolist()]
+    return torch.stack(rows) if rows else torch.empty(0, numel, device=seed.device)
+
+
+def _sampled(
+    g: Tensor, std: Tensor | None, seed: Tensor | None, offset: int, rows: int, noise_blocks: int
+) -> tuple[Tensor, Tensor | None]:
+    if std is None or seed is None:
+        return g, None
+    groups, size = g.shape[0], g.shape[-1]
+    eps = normal(seed, offset, rows * noise_blocks * size).view(groups, rows, noise_blocks, size).to(g.dtype)
+    return g + std * eps, eps
+
+
+def chain(
+    x: Tensor,
+    s1: Tensor | None,
+    g: Tensor,
+    s2: Tensor | None,
+    std: Tensor | None,
+    seed: Tensor | None,
+    offset: int,
+    rows: int,
+    blocks: int,
+    noise_blocks: int,
+    scale: float,
+) -> Tensor:
+    """scale * s1 * H(g * H(s2 * x)) in canonical shape (R, B, K, D)."""
+    sampled, _ = _sampled(g, std, seed, offset, rows, noise_blocks)
+    inner = x.to(g.dtype) if s2 is None else s2 * x
+    y = fwht(sampled * fwht(inner, 1.0), scale)
+    y = y if s1 is None else s1 * y
+    return y.expand(x.shape[0], rows, blocks, x.shape[3]).to(x.dtype).contiguous()
+
+
+def chain_backward(
+    dy: Tensor,
+    x: Tensor,
+    s1: Tensor | None,
+    g: Tensor,
+    s2: Tensor | None,
+    std: Tensor | None,
+    seed: Tensor | None,
+    offset: int,
+    rows: int,
+    blocks: int,
+    noise_blocks: int,
+    scale: float,
+    needs: int,
+) -> Gradients:
+    """Gradients of x, s1, g, s2, std; what bit i of ``needs`` does not ask for comes back empty."""
+    sampled, eps = _sampled(g, std, seed, offset, rows, noise_blocks)
+    inner = x.to(g.dtype) if s2 is None else s2 * x
+    v = fwht(inner, 1.0)
+    dz = fwht(dy.to(g.dtype) if s1 is None else s1 * dy, scale)
+    da = fwht(sampled * dz, 1.0)
+    dg = dz * v
+    parts = [
+        (x, da if s2 is None else da * s2),
+        (s1, None if s1 is None else fwht(sampled * v, scale) * dy),
+        (g, dg),
+        (s2, None if s2 is None else da * x),
+        (std, None if eps is None else dg * eps),
+    ]
+    results = [
+        g.new_empty(0) if operand is None or part is None or not needs >> bit & 1 else _reduced(part, operand)
+        for bit, (operand, part) in enumerate(parts)
+    ]
+    return results[0], results[1], results[2], results[3], results[4]
+
+
+def _reduced(part: Tensor, operand: Tensor) -> Tensor:
+    summed = part.sum_to_size(operand.shape).to(operand.dtype)
+    # An operator's result must not be a view of an input or of another result.
+    return summed.clone(memory_format=torch.contiguous_format)

@@ -1,0 +1,63 @@
+"""Standard normals by counter: number i of a stream is a pure function of (seed, i)."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whvi.errors import ArgumentError
+from whvi.ops import registry
+from whvi.ops.checks import check_offset, check_seed
+
+_SEEDS = 2**63 - 1
+
+
+def draw_seed(generator: torch.Generator | None = None, device: torch.device | str | None = None) -> Tensor:
+    """A fresh seed from torch's generator, so that ``torch.manual_seed`` governs all noise; int64, shape ().
+
+    >>> _ = torch.manual_seed(0); a = draw_seed(); _ = torch.manual_seed(0); bool(a == draw_seed())
+    True
+    """
+    return torch.randint(_SEEDS, (), generator=generator, device=device)
+
+
+def as_seed(seed: int | Tensor, device: torch.device | None = None) -> Tensor:
+    """An int or an int64 scalar tensor as the latter."""
+    if isinstance(seed, int):
+        if not -(2**63) <= seed < 2**63:
+            raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
+        return torch.tensor(seed, dtype=torch.int64, device=device)
+    check_seed(seed)
+    return seed
+
+
+def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Standard normals: the numbers ``offset``, ``offset + 1``, ... of stream ``seed`` in the given shape.
+
+    They do not depend on threads, instruction set, or how a batch is cut into calls.
+
+    Law: normal(s, o, (m + n,)) == cat(normal(s, o, (m,)), normal(s, o + m, (n,))), bit for bit.
+
+    >>> torch.equal(normal(7, 0, (5,))[2:], normal(7, 2, (3,)))
+    True
+    """
+    check_offset(offset)
+    if any(size < 0 for size in shape):
+        raise ArgumentError(f"shape must not have negative sizes, got {tuple(shape)}")
+    flat = registry.normal(as_seed(seed).reshape(1), offset, prod(shape))
+    return flat.reshape(tuple(shape)).to(dtype)
+
+
+def _vmap(
+    info: Any, in_dims: tuple[int | None, None, None], seed: Tensor, offset: int, numel: int
+) -> tuple[Tensor, int]:
+    """Each replica has its own stream: (batch, R) seeds are batch * R seeds."""
+    batch, _, _ = in_dims
+    seeds = seed.movedim(0 if batch is None else batch, 0)
+    return torch.ops.whvi.normal(seeds.reshape(-1), offset, numel).reshape(*seeds.shape, numel), 0
+
+
+for _name in ("whvi::normal", "whvi::_normal"):
+    torch.library.register_vmap(_name, _vmap)

@@ -1,0 +1,30 @@
+"""How a call is recorded for autograd: as an operator in graphs, as an autograd.Function in eager execution."""
+
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+# True inside torch.func transforms; it is what autograd.Function itself asks.
+transforms_active = torch._C._are_functorch_transforms_active
+
+
+def must_record(x: torch.Tensor) -> bool:
+    """True when a derivative of a function of x alone may be asked for: backward, forward-mode or torch.func."""
+    return (x.requires_grad and not in_graph()) or forward_ad._current_level >= 0 or transforms_active()
+
+
+def in_graph() -> bool:
+    """True where torch.compile or torch.export trace: the graph gets the operator itself, which carries autograd."""
+    return torch.compiler.is_compiling() and not transforms_active()
+
+
+def record(function: type[torch.autograd.Function], *args: Any) -> Any:
+    """``function.apply(*args)`` for positional arguments.
+
+    ``Function.apply`` inspects the signature of ``forward`` on every call (about 30 microseconds, more than a small
+    kernel); plain eager execution has no use for that, torch.compile and torch.func do.
+    """
+    if torch.compiler.is_compiling() or transforms_active():
+        return function.apply(*args)
+    return super(torch.autograd.Function, function).apply(*args)  # type: ignore[misc]

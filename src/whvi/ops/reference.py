@@ -1,0 +1,99 @@
+"""The truth: slow, obvious torch code that every backend is compared with.
+
+``butterflies`` keeps the order of stages of the native kernel (largest distance first), so the two agree bit for bit.
+"""
+
+import torch
+from torch import Tensor
+
+from whvi.ops import constants as const
+
+_MASK32 = 0xFFFFFFFF
+_GROUP, _LANES = 64, 16
+
+
+def hadamard(size: int, *, dtype: torch.dtype = torch.float64, device: torch.device | None = None) -> Tensor:
+    """The Sylvester-ordered Hadamard matrix, shape (size, size).
+
+    >>> hadamard(2)
+    tensor([[ 1.,  1.],
+            [ 1., -1.]], dtype=torch.float64)
+    """
+    matrix = torch.ones(1, 1, dtype=dtype, device=device)
+    while matrix.shape[0] < size:
+        matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)], 0)
+    return matrix
+
+
+def butterflies(x: Tensor, scale: float = 1.0) -> Tensor:
+    """H x on the last axis by the stages D/2, D/4, ..., 1; float16 and bfloat16 are computed in float32.
+
+    Law: butterflies(x) == x @ hadamard(D) up to rounding.
+    """
+    compute = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    size = x.shape[-1]
+    distance = size // 2
+    while distance >= 1:
+        pairs = compute.reshape(*x.shape[:-1], size // (2 * distance), 2, distance)
+        a, b = pairs[..., 0, :], pairs[..., 1, :]
+        compute = torch.stack([a + b, a - b], -2).reshape(x.shape)
+        distance //= 2
+    return (compute * scale).to(x.dtype)
+
+
+def chain(x: Tensor, s1: Tensor | None, g: Tensor, s2: Tensor | None, scale: float) -> Tensor:
+    """scale * s1 * H(g * H(s2 * x)), by broadcasting."""
+    inner = x if s2 is None else s2 * x
+    outer = butterflies(g * butterflies(inner), scale)
+    return outer if s1 is None else s1 * outer
+
+
+def _philox(counter: Tensor, seed: int, rounds: int = const.PHILOX_ROUNDS) -> list[Tensor]:
+    """Philox 4x32 on 64-bit counters; int64 tensors hold the unsigned 32-bit words."""
+    words = [counter & _MASK32, (counter >> 32) & _MASK32, torch.zeros_like(counter), torch.zeros_like(counter)]
+    key0, key1 = seed & _MASK32, (seed >> 32) & _MASK32
+    for _ in range(rounds):
+        product0, product1 = words[0] * const.PHILOX_M0, words[2] * const.PHILOX_M1
+        words = [
+            ((product1 >> 32) & _MASK32) ^ words[1] ^ key0,
+            product1 & _MASK32,
+            ((product0 >> 32) & _MASK32) ^ words[3] ^ key1,
+            product0 & _MASK32,
+        ]
+        key0, key1 = (key0 + const.PHILOX_W0) & _MASK32, (key1 + const.PHILOX_W1) & _MASK32
+    return words
+
+
+def _as_int32(word: Tensor) -> Tensor:
+    return torch.where(word > 0x7FFFFFFF, word - (1 << 32), word).to(torch.int32)
+
+
+def _box_muller(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Two words to two normals: radius from a, angle on the right half plane from b, mirrored by the last bit of a."""
+    f = (a >> 1).to(torch.int32).to(torch.float32) + 0.5
+    i = f.view(torch.int32) - const.SQRT_HALF_BITS
+    exponent = ((i >> 23) - 31).to(torch.float32)
+    mantissa = ((i & 0x7FFFFF) + const.SQRT_HALF_BITS).view(torch.float32)
+    y = (mantissa - 1.0) / (mantissa + 1.0)
+    q = y * y
+    square = exponent * const.E0 + y * ((q * const.L2 + const.L1) * q + const.L0)
+    radius = square.double().sqrt().float()  # torch's float32 root is not always the nearest float
+    t = _as_int32(b).to(torch.float32) * 2.0**-31
+    p = t * t
+    sine = t * (((p * const.S3 + const.S2) * p + const.S1) * p + const.S0)
+    cosine = (((p * const.C4 + const.C3) * p + const.C2) * p + const.C1) * p + const.C0
+    return torch.where((a & 1) == 1, -radius, radius) * cosine, radius * sine
+
+
+def normal(seed: int, offset: int, numel: int, device: torch.device | None = None) -> Tensor:
+    """Standard normals number ``offset`` ... ``offset + numel - 1`` of stream ``seed``, float32, shape (numel,).
+
+    Law: number i depends on (seed, i) alone.
+    """
+    first, last = offset // _GROUP, -(-(offset + numel) // _GROUP)
+    counter = torch.arange(first * _LANES, last * _LANES, dtype=torch.int64, device=device)
+    words = _philox(counter, seed)
+    numbers = [*_box_muller(words[0], words[1]), *_box_muller(words[2], words[3])]
+    flat = torch.stack([n.view(-1, _LANES) for n in numbers], 1).reshape(-1)
+    skip = offset - first * _GROUP
+    return flat[skip : skip + numel].clone()

@@ -1,0 +1,125 @@
+"""The dispatcher operators ``whvi::*``: their schemas, fake kernels and backends. Importing this module registers them.
+
+Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of K blocks.
+The public functions in ``transform``, ``chain`` and ``noise`` add checks, broadcasting, autograd and vmap.
+
+Every operator stands twice. The one in graphs (torch.compile, torch.export) carries autograd; its twin with an
+underscore goes straight to the kernel, because a Python autograd kernel costs three times as much as a small transform.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whvi.errors import UnsupportedError
+from whvi.ops import canonical, fallback, native
+from whvi.ops.recording import transforms_active
+
+_CHAIN = (
+    "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
+    "SymInt offset, SymInt[] lead, SymInt groups, SymInt rows, SymInt blocks, int varies, float scale"
+)
+SCHEMAS = {
+    "fwht": "(Tensor x, float scale) -> Tensor",
+    "fwht_out": "(Tensor x, float scale, Tensor(a!) out) -> ()",
+    "normal": "(Tensor seed, SymInt offset, SymInt numel) -> Tensor",
+    "chain": f"({_CHAIN}) -> Tensor",
+    "chain_backward": f"(Tensor dy, {_CHAIN}, int needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+}
+NAMES = [prefix + name for name in SCHEMAS for prefix in ("", "_")]
+
+_library = torch.library.Library("whvi", "DEF")
+for _name in NAMES:
+    _library.define(_name + SCHEMAS[_name.removeprefix("_")])
+    if _name.startswith("_"):
+        _library.impl(_name, torch.library.fallthrough_kernel, "Autograd")
+
+
+def _install(backend: Any, key: str) -> None:
+    """Register a backend whose chain takes canonical shapes (R, B or 1, K or 1, D)."""
+    kernels = {
+        "fwht": backend.fwht,
+        "fwht_out": backend.fwht_out,
+        "normal": backend.normal,
+        "chain": canonical.forward(backend.chain),
+        "chain_backward": canonical.backward(backend.chain_backward),
+    }
+    for name in NAMES:
+        _library.impl(name, kernels[name.removeprefix("_")], key)
+
+
+# The pure-torch form serves every device; a kernel registered for one device takes its place there.
+_install(fallback, "CompositeExplicitAutograd")
+native.load()
+if torch.cuda.is_available() and native.triton_version() is not None:
+    from whvi.ops import triton_backend
+
+    _install(triton_backend, "CUDA")
+
+
+def _fake_fwht(x: Tensor, scale: float) -> Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _fake_fwht_out(x: Tensor, scale: float, out: Tensor) -> None:
+    return None
+
+
+def _fake_normal(seed: Tensor, offset: int, numel: int) -> Tensor:
+    return torch.empty(seed.shape[0], numel, dtype=torch.float32, device=seed.device)
+
+
+def _fake_chain(x: Tensor, *rest: Any) -> Tensor:
+    lead = rest[6]
+    return x.new_empty(*lead, x.shape[-1])
+
+
+def _fake_chain_backward(dy: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    operands, needs = rest[:5], rest[-1]
+    return tuple(
+        dy.new_empty(0) if operand is None or not needs >> i & 1 else torch.empty_like(operand)
+        for i, operand in enumerate(operands)
+    )
+
+
+for _name in NAMES:
+    torch.library.register_fake(f"whvi::{_name}", globals()[f"_fake_{_name.removeprefix('_')}"], lib=_library)
+
+
+def differentiate(name: str, apply: Callable[..., Any], vmap: Callable[..., Any]) -> None:
+    """Give the operator ``whvi::name`` its gradient (``apply`` records it) and its vmap rule."""
+    operator = getattr(torch.ops.whvi, name).default
+
+    def autograd(*args: Any) -> Any:
+        if transforms_active():  # only a compiled torch.func.grad gets here, and it would lose gradients without a word
+            raise UnsupportedError(
+                "whvi operators are not differentiated by torch.func.grad inside torch.compile; compile the function "
+                "itself and use torch.autograd.grad, or leave torch.compile away"
+            )
+        if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            return apply(*args)
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*args)
+
+    _library.impl(name, autograd, "Autograd")
+    torch.library.register_vmap(f"whvi::{name}", vmap, lib=_library)
+
+
+def _pick(name: str) -> Callable[..., Any]:
+    graph = getattr(torch.ops.whvi, name).default
+    # The bare callable of the overload: its Python wrapper costs as much as a small kernel.
+    eager = getattr(torch.ops.whvi, "_" + name).default._op
+
+    def operator(*args: Any) -> Any:
+        return graph(*args) if torch.compiler.is_compiling() else eager(*args)
+
+    return operator
+
+
+fwht: Callable[..., Tensor] = _pick("fwht")
+fwht_out: Callable[..., None] = _pick("fwht_out")
+normal: Callable[..., Tensor] = _pick("normal")
+chain: Callable[..., Tensor] = _pick("chain")
+chain_backward: Callable[..., tuple[Tensor, ...]] = _pick("chain_backward")

@@ -1,0 +1,77 @@
+"""The package as a whole: version, typing marker, light imports, documented dependencies, errors."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata, resources
+from pathlib import Path
+
+import pytest
+
+import whvi
+from whvi import errors
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ["matplotlib", "pandas", "sklearn", "scipy", "typer", "rich", "triton", "whvi_paper"]
+
+
+def project() -> dict[str, object]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_version_has_one_home() -> None:
+    version = project()["version"]
+    assert whvi.__version__ == version == metadata.version("whvi")
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize("package", ["whvi", "whvi_paper"])
+def test_package_is_typed(package: str) -> None:
+    assert resources.files(package).joinpath("py.typed").is_file()
+
+
+def test_core_import_loads_no_extra() -> None:
+    code = f"import sys, whvi; print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_every_dependency_has_its_reason() -> None:
+    facts = project()
+    groups = {"core": facts["dependencies"], **facts["optional-dependencies"]}
+    wanted = {(re.match(r"[\w-]+", line)[0], extra) for extra, lines in groups.items() for line in lines}
+    rows = re.findall(r"^\| ([\w-]+) \| ([\w-]+) \|", (ROOT / "docs/dependencies.md").read_text(), flags=re.MULTILINE)
+    assert set(rows) - {("Package", "Extra"), ("---", "---")} == wanted
+
+
+def test_requirements_name_the_floors_that_the_build_assumes() -> None:
+    build = (ROOT / "setup.py").read_text()
+    assert "torch>=2.10" in project()["dependencies"]
+    assert "TORCH_TARGET_VERSION=0x020a" in build
+    assert project()["requires-python"] == ">=3.11"
+    assert "Py_LIMITED_API=0x030b" in build
+    assert '"cp311"' in build
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_examples_run_as_written(page: str) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), {})
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.ShapeError, ValueError),
+        (errors.DtypeError, TypeError),
+        (errors.DeviceError, ValueError),
+        (errors.ArgumentError, ValueError),
+        (errors.InputTypeError, TypeError),
+    ],
+)
+def test_errors_are_also_builtin(error: type[Exception], builtin: type[Exception]) -> None:
+    assert issubclass(error, whvi.WhviError)
+    assert issubclass(error, builtin)
