@@ -95,10 +95,10 @@ def draw(law: Tensor, sampled: Tensor, times: dict[int, Any], steps: dict[int, A
 
     figure = Figure(figsize=(13, 3.8), layout="constrained")
     first, second, third, fourth = figure.subplots(1, 4, width_ratios=(1, 1, 1.25, 1.25))
-    limit = float(law.abs().max())
     for axis, matrix, title in ((first, law, "exact"), (second, sampled, f"{SAMPLES:,} draws")):
-        image = axis.imshow(matrix.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit)
-        axis.set(title=f"cov vec(W), {title}", xticks=[], yticks=[])
+        std = matrix.diagonal().sqrt()
+        image = axis.imshow((matrix / std / std[:, None]).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
+        axis.set(title=f"correlation of vec(W), {title}", xticks=[], yticks=[])
     figure.colorbar(image, ax=[first, second], shrink=0.7)
     for name, label, colour in (("matmul", "x @ H", "C3"), ("whvi", "whvi.fwht", "C0"), ("clone", "x.clone()", "0.6")):
         third.loglog(list(times), [t[name] * 1e6 for t in times.values()], "o-", color=colour, label=label)
@@ -106,7 +106,9 @@ def draw(law: Tensor, sampled: Tensor, times: dict[int, Any], steps: dict[int, A
     for name, colour in (("nn.Linear", "C3"), ("chain + noise", "C9"), ("chain", "C0")):
         fourth.loglog(list(steps), [t[name] * 1e3 for t in steps.values()], "o-", color=colour, label=name)
     fourth.set(title="forward + backward, batch 64", xlabel="D", ylabel="milliseconds")
-    for axis in (third, fourth):
+    for axis, sizes in ((third, times), (fourth, steps)):
+        axis.set_xticks(list(sizes), [str(size) for size in sizes])
+        axis.xaxis.minorticks_off()
         axis.grid(alpha=0.3)
         axis.legend()
     figure.savefig(path, dpi=130)

@@ -83,8 +83,7 @@ template <class T>
 WHVI_INLINE int top_radix(int64_t size, int64_t block) {
   constexpr int64_t kCached = 16384 / (int64_t)sizeof(T);
   const int64_t ratio = size > kCached ? size / kCached : size / block;
-  // Radix 16 spills a few registers, which is cheaper than a second pass.
-  return ratio == 16 && size <= kCached ? 16 : ratio >= 8 ? 8 : (int)ratio;
+  return ratio >= 8 ? 8 : (int)ratio;
 }
 
 // The children of the root lie a cache line further apart in scratch than in the row: at distances of a power of two

@@ -279,10 +279,17 @@ struct ChainRunner {
     if (size >= kFullWidth) f(std::integral_constant<int, kFullWidth>{});
     else f(std::integral_constant<int, 1>{});
   }
+  // The rows of an operand in the order of the walk: `next()` goes to the next row, `(k)` is block k of this one.
   template <class P>
-  static const P* at(const Operand& o, int64_t group, int64_t row, int64_t block) {
-    return (const P*)o.data + group * o.group + row * o.row + block * o.block;
-  }
+  struct Cursor {
+    P* here;
+    int64_t by_row, by_block;
+    Cursor(const Operand& o, int64_t group, int64_t row)
+        : here((P*)o.data + group * o.group + row * o.row), by_row(o.row), by_block(o.block) {}
+    inline __attribute__((always_inline)) P* operator()(int64_t block) const { return here + block * by_block; }
+    inline __attribute__((always_inline)) void next() { here += by_row; }
+  };
+
   // Scratch of a call: `count` rows, and a row of ones that stands for an absent scale.
   struct Scratch {
     T *row[3], *ones;
@@ -297,120 +304,120 @@ struct ChainRunner {
         for (int64_t i = 0; i < size; ++i) ones[i] = 1;
     }
     ~Scratch() { release(row[0]); }
-    const T* scale(const Operand& o, int64_t group, int64_t r, int64_t block) const {
-      return o.data ? at<T>(o, group, r, block) : ones;
-    }
+    Operand present(const Operand& o) const { return o.data ? o : Operand{ones, 0, 0, 0}; }
   };
 
-  // Draws for a tile of rows at a time, so that short rows do not waste the generator's groups of 64.
-  struct Noise {
-    const Chain& c;
-    int64_t size, group, end, tile, first = 0, last = 0;
-    T *eps, *g;
-    float* raw;
-    Noise(const Chain& chain, int64_t group, int64_t end)
-        : c(chain), size((int64_t)1 << chain.log2_size), group(group), end(end) {
-      if (!c.seed) {
-        eps = g = nullptr, raw = nullptr;
-        return;
-      }
-      const int64_t row = c.noise_blocks * size;
-      tile = row < 1024 ? 1024 / row : 1;
-      eps = (T*)allocate((size_t)(tile * row) * sizeof(T));
-      g = (T*)allocate((size_t)size * sizeof(T));
-      raw = std::is_same_v<T, float> ? (float*)eps : (float*)allocate((size_t)(tile * row) * sizeof(float));
+  // The vector g of a walk: the operand itself or, with noise, g + std * eps in scratch. Draws are made for a tile of rows
+  // at a time, so that short rows do not waste the generator's groups of 64.
+  struct Middle {
+    Cursor<const T> mean, std;
+    const bool noisy;
+    const uint64_t seed, offset;
+    const int64_t size, end, length, by_block;  // length: numbers per row
+    int64_t row, tile = 1, drawn = 0;           // the row at hand, rows per tile, first row without numbers
+    T *eps = nullptr, *here = nullptr, *sum = nullptr;
+    float* raw = nullptr;
+    Middle(const Chain& c, int64_t group, int64_t begin, int64_t end)
+        : mean(c.g, group, begin), std(c.std, group, begin), noisy(c.seed), seed(noisy ? (uint64_t)c.seed[group] : 0),
+          offset(c.offset), size((int64_t)1 << c.log2_size), end(end), length(c.noise_blocks * size),
+          by_block(c.noise_blocks > 1 ? size : 0), row(begin) {
+      if (!noisy) return;
+      if (length < 1024) tile = 1024 / length;
+      eps = (T*)allocate((size_t)(tile * length) * sizeof(T));
+      sum = (T*)allocate((size_t)size * sizeof(T));
+      raw = std::is_same_v<T, float> ? (float*)eps : (float*)allocate((size_t)(tile * length) * sizeof(float));
+      draw();
     }
-    ~Noise() {
+    ~Middle() {
       if (!std::is_same_v<T, float>) release(raw);
       release(eps);
-      release(g);
+      release(sum);
     }
-    const T* draw(int64_t row, int64_t block) {
-      const int64_t length = c.noise_blocks * size;
-      if (row >= last || row < first) {
-        first = row;
-        last = row + tile < end ? row + tile : end;
-        const int64_t count = (last - first) * length;
-        Normals::fill((uint64_t)c.seed[group], c.offset + (uint64_t)(first * length), count, raw);
-        if (!std::is_same_v<T, float>)
-          for (int64_t i = 0; i < count; ++i) eps[i] = (T)raw[i];
-      }
-      return eps + (row - first) * length + (c.noise_blocks > 1 ? block * size : 0);
+    void draw() {
+      const int64_t rows = tile < end - row ? tile : end - row, count = rows * length;
+      Normals::fill(seed, offset + (uint64_t)(row * length), count, raw);
+      if (!std::is_same_v<T, float>)
+        for (int64_t i = 0; i < count; ++i) eps[i] = (T)raw[i];
+      here = eps;
+      drawn = row + rows;
     }
-    // g + std * eps, in scratch; without noise g itself.
-    const T* sampled(int64_t row, int64_t block, const T** drawn) {
-      const T* mean = at<T>(c.g, group, row, block);
-      if (!c.seed) return mean;
-      const T *e = draw(row, block), *std = at<T>(c.std, group, row, block);
+    inline __attribute__((always_inline)) void next() {
+      mean.next();
+      if (!noisy) return;
+      std.next();
+      here += length;
+      if (++row == drawn && row < end) draw();
+    }
+    inline __attribute__((always_inline)) const T* noise(int64_t block) const { return here + block * by_block; }
+    inline __attribute__((always_inline)) const T* operator()(int64_t block) { return noisy ? sampled(block) : mean(block); }
+    const T* sampled(int64_t block) {
+      const T *m = mean(block), *s = std(block), *e = noise(block);
       with_width(size, [&](auto W) {
-        for (int64_t i = 0; i < size; i += W) {
-          using M = Memory<W, T>;
-          M::store(g + i, M::load(mean + i) + M::load(std + i) * M::load(e + i));
-        }
+        using M = Memory<W, T>;
+        for (int64_t i = 0; i < size; i += W) M::store(sum + i, M::load(m + i) + M::load(s + i) * M::load(e + i));
       });
-      *drawn = e;
-      return g;
+      return sum;
     }
   };
 
-  static void forward(const Chain& c, void* y, int64_t group, int64_t begin, int64_t end) {
+  static void forward(const Chain& c, void* out, int64_t group, int64_t begin, int64_t end) {
     const Scratch scratch(c, 1);
     const int64_t size = scratch.size;
-    Noise noise(c, group, end);
+    Cursor<const S> x(c.x, group, begin);
+    Cursor<const T> s1(scratch.present(c.s1), group, begin), s2(scratch.present(c.s2), group, begin);
+    Middle g(c, group, begin, end);
+    S* y = (S*)out + (group * c.rows + begin) * c.blocks * size;
     with_width(size, [&](auto W) {
       using R = Rows<S, W>;
-      for (int64_t row = begin; row < end; ++row)
-        for (int64_t block = 0; block < c.blocks; ++block) {
-          const T* eps;
-          const typename R::Forward f = {at<S>(c.x, group, row, block), scratch.scale(c.s1, group, row, block),
-                                         noise.sampled(row, block, &eps), scratch.scale(c.s2, group, row, block), (T)c.scale,
-                                         (S*)y + ((group * c.rows + row) * c.blocks + block) * size};
-          R::template forward<1>(f, size, scratch.row[0]);
-        }
+      for (int64_t row = begin; row < end; ++row, x.next(), s1.next(), g.next(), s2.next())
+        for (int64_t k = 0; k < c.blocks; ++k, y += size)
+          R::template forward<1>({x(k), s1(k), g(k), s2(k), (T)c.scale, y}, size, scratch.row[0]);
     });
   }
 
-  // Rows of an operand that differs from row to row are its own; a second block of a row adds to the first.
+  // Where the gradient of an operand goes in the course of the walk. Rows of its own are written, and a second block of
+  // the same row adds to the first; an accumulator is always added to.
   template <class R>
-  static typename R::Sink sink(const Gradient& d, const Operand& o, int64_t group, int64_t row, int64_t block) {
-    if (d.partial) return {(T*)d.partial + block * o.block, true};
-    if (!d.rows) return {nullptr, false};
-    return {(T*)d.rows + group * o.group + row * o.row + block * o.block, o.block == 0 && block > 0};
-  }
+  struct Target {
+    Cursor<T> at;
+    bool accumulator;
+    Target(const Gradient& d, const Operand& o, int64_t group, int64_t begin)
+        : at(d.partial ? Operand{d.partial, 0, 0, o.block}
+             : d.rows  ? Operand{d.rows, o.group, o.row, o.block}
+                       : Operand{},
+             group, begin),
+          accumulator(d.partial) {}
+    inline __attribute__((always_inline)) typename R::Sink operator()(int64_t block) const {
+      return {at(block), accumulator || (block > 0 && at.by_block == 0)};
+    }
+  };
 
-  static void backward(const Chain& c, const void* dy, const ChainGradients& d, int64_t group, int64_t begin, int64_t end) {
+  static void backward(const Chain& c, const void* grad, const ChainGradients& d, int64_t group, int64_t begin, int64_t end) {
     const Scratch scratch(c, 3);
     const int64_t size = scratch.size;
+    Cursor<const S> x(c.x, group, begin);
+    Cursor<const T> s1(scratch.present(c.s1), group, begin), s2(scratch.present(c.s2), group, begin);
+    Middle g(c, group, begin, end);
+    const S* dy = (const S*)grad + (group * c.rows + begin) * c.blocks * size;
     // dx leaves through a row of scratch when it is stored in another type than it is computed in.
-    T* dx_row = !std::is_same_v<S, T> && d.x.rows ? scratch.row[2] : nullptr;
-    Noise noise(c, group, end);
+    const bool convert = !std::is_same_v<S, T> && d.x.rows;
+    Cursor<S> dx_out(convert ? Operand{d.x.rows, c.x.group, c.x.row, c.x.block} : Operand{}, group, begin);
     with_width(size, [&](auto W) {
       using R = Rows<S, W>;
-      for (int64_t row = begin; row < end; ++row)
-        for (int64_t block = 0; block < c.blocks; ++block) {
-          const T* eps = nullptr;
-          const T* g = noise.sampled(row, block, &eps);
-          typename R::Sink dx = dx_row ? typename R::Sink{dx_row, c.x.block == 0 && block > 0}
-                                       : sink<R>(d.x, c.x, group, row, block);
-          const typename R::Backward b = {
-              (const S*)dy + ((group * c.rows + row) * c.blocks + block) * size,
-              at<S>(c.x, group, row, block),
-              scratch.scale(c.s1, group, row, block),
-              g,
-              scratch.scale(c.s2, group, row, block),
-              eps,
-              (T)c.scale,
-              dx,
-              sink<R>(d.s1, c.s1, group, row, block),
-              sink<R>(d.g, c.g, group, row, block),
-              sink<R>(d.s2, c.s2, group, row, block),
-              sink<R>(d.std, c.std, group, row, block)};
+      Target<R> dx(convert ? Gradient{} : d.x, c.x, group, begin), ds1(d.s1, c.s1, group, begin), dg(d.g, c.g, group, begin),
+          ds2(d.s2, c.s2, group, begin), dstd(d.std, c.std, group, begin);
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t k = 0; k < c.blocks; ++k, dy += size) {
+          const typename R::Sink to_dx = convert ? typename R::Sink{scratch.row[2], k > 0 && c.x.block == 0} : dx(k);
+          const typename R::Backward b = {dy,       x(k),  s1(k),  g(k),  s2(k),  g.noise(k), (T)c.scale,
+                                          to_dx, ds1(k), dg(k), ds2(k), dstd(k)};
           R::template backward<1>(b, size, scratch.row[0], scratch.row[1]);
-          if (dx_row && (c.x.block != 0 || block == c.blocks - 1)) {
-            S* out = (S*)d.x.rows + group * c.x.group + row * c.x.row + block * c.x.block;
-            for (int64_t i = 0; i < size; i += W) Memory<W, S>::store(out + i, Memory<W, T>::load(dx_row + i));
-          }
+          if (convert && (c.x.block != 0 || k == c.blocks - 1))
+            for (int64_t i = 0; i < size; i += W) Memory<W, S>::store(dx_out(k) + i, Memory<W, T>::load(scratch.row[2] + i));
         }
+        x.next(), s1.next(), g.next(), s2.next(), dx_out.next();
+        dx.at.next(), ds1.at.next(), dg.at.next(), ds2.at.next(), dstd.at.next();
+      }
     });
   }
 };

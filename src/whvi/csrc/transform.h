@@ -7,17 +7,33 @@ struct Transform {
   static constexpr int N = kRegisters;
   static constexpr int64_t kBlock = (int64_t)W * N;
 
-  // The last block of registers: work -> y. `next` is where the next row will be read.
+  // The last block of registers: from -> y. `next` is where the next row will be read.
   template <bool kScaled>
-  WHVI_INLINE void leaf(const T* work, S* y, T scale, const S* next) {
-    Vec<T, W> r[N];
-#pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) r[i] = Memory<W, T>::load(work + i * W);
+  WHVI_INLINE void finish(Vec<T, W> (&r)[N], S* y, T scale, const S* next) {
 #pragma GCC unroll 16
     for (int i = 0; i < (int)(kBlock * sizeof(S)) / 64; ++i) __builtin_prefetch((const char*)next + i * 64, 0, 2);
     hadamard<T, W, N>(r);
 #pragma GCC unroll 16
     for (int i = 0; i < N; ++i) Memory<W, S>::store(y + i * W, kScaled ? r[i] * scale : r[i]);
+  }
+  template <bool kScaled>
+  WHVI_INLINE void one_block(const T* from, S* y, T scale, const S* next) {
+    Vec<T, W> r[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) r[i] = Memory<W, T>::load(from + i * W);
+    finish<kScaled>(r, y, scale, next);
+  }
+  // Two blocks at a distance of one: reading twice is cheaper than another pass through scratch.
+  template <bool kScaled, class P>
+  WHVI_INLINE void two_blocks(const P* from, S* y, T scale, const S* next) {
+    using M = Memory<W, P>;
+    Vec<T, W> sum[N], difference[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) sum[i] = M::load(from + i * W) + M::load(from + kBlock + i * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) difference[i] = M::load(from + i * W) - M::load(from + kBlock + i * W);
+    finish<kScaled>(sum, y, scale, next);
+    finish<kScaled>(difference, y + kBlock, scale, next + kBlock);
   }
 
   // Finish a subtree whose larger distances are done.
@@ -31,7 +47,9 @@ struct Transform {
   template <bool kScaled>
   WHVI_INLINE void children(T* work, int64_t step, S* y, int64_t child, int radix, T scale, const S* next) {
     if (child == kBlock)
-      for (int i = 0; i < radix; ++i) leaf<kScaled>(work + i * step, y + i * child, scale, next + i * child);
+      for (int i = 0; i < radix; ++i) one_block<kScaled>(work + i * step, y + i * child, scale, next + i * child);
+    else if (child == 2 * kBlock)
+      for (int i = 0; i < radix; ++i) two_blocks<kScaled>(work + i * step, y + i * child, scale, next + i * child);
     else
       for (int i = 0; i < radix; ++i) descend<kScaled>(work + i * step, y + i * child, child, scale, next + i * child);
   }
@@ -40,6 +58,10 @@ struct Transform {
   // all between happens in scratch.
   template <bool kScaled>
   static void large(const S* x, S* y, int64_t rows, int64_t size, T scale) {
+    if (size == 2 * kBlock) {  // x == y is safe: a row is read before it is written
+      for (int64_t row = 0; row < rows; ++row, x += size, y += size) two_blocks<kScaled>(x, y, scale, x);
+      return;
+    }
     const int radix = top_radix<T>(size, kBlock);
     const int64_t child = size / radix, step = child + kShift<T>;
     T* work = (T*)allocate((size_t)(radix * step) * sizeof(T));
