@@ -18,8 +18,8 @@ from whvi.bench.timing import interleaved
 from whvi.ops import kernel_info
 
 Row = dict[str, Any]
-NUMBERS = 1 << 16
-"""Normals per call of the noise benchmark: they stay in the second-level cache."""
+NUMBERS = 1 << 20
+"""Normals per call of the noise benchmark."""
 
 
 def run(quick: bool, out: Path) -> None:

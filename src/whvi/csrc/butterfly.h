@@ -67,22 +67,24 @@ WHVI_INLINE void strided_pass(T* a, int64_t distance) {  // in place
   strided_pass<W, R>(a, distance, a, distance, distance);
 }
 
-// Calls f with the radix R = 2, 4, 8 or 16 as a compile-time constant.
+// Calls f with the radix R = 2, 4 or 8 as a compile-time constant.
 template <class F>
 WHVI_INLINE void with_radix(int radix, F&& f) {
-  if (radix == 16) f(std::integral_constant<int, 16>{});
-  else if (radix == 8) f(std::integral_constant<int, 8>{});
+  if (radix == 8) f(std::integral_constant<int, 8>{});
   else if (radix == 4) f(std::integral_constant<int, 4>{});
   else f(std::integral_constant<int, 2>{});
 }
 
 // A row of `size` elements is a tree: a node splits into `radix` children until they are blocks that fit the registers.
-// Nodes larger than half of a first-level cache split into children of that size first, so that the rest of the work
-// on a child stays in the cache.
+// Nodes larger than a first-level cache first split down to half of it, with the smallest radix at the top, where the
+// streams are longest; the rest of the work on such a child stays in the cache.
 template <class T>
 WHVI_INLINE int top_radix(int64_t size, int64_t block) {
-  constexpr int64_t kCached = 16384 / (int64_t)sizeof(T);
-  const int64_t ratio = size > kCached ? size / kCached : size / block;
+  constexpr int64_t kCache = 32768 / (int64_t)sizeof(T);
+  const bool spills = size > kCache;
+  const int64_t ratio = size / (spills ? kCache / 2 : block);
+  const int odd = log2_of(ratio) % 3;
+  if (spills && odd) return 1 << odd;
   return ratio >= 8 ? 8 : (int)ratio;
 }
 

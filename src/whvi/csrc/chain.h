@@ -124,7 +124,7 @@ struct Rows {
   }
 
   static void forward_tree(const Forward& f, int64_t size, T* a) {
-    const int radix = middle_radix(size);
+    const int radix = top_radix<T>(size, kBlock);
     const int64_t child = size / radix, step = child + kShift<T>;
     const auto read = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) {
       load(r, f.x + at);
@@ -137,11 +137,6 @@ struct Rows {
     ascend_children(a, step, child, radix, 0, read);
     with_radix(radix, [&](auto R) { forward_middle<R>(f, a, step, child); });
     descend_children(a, step, child, radix, 0, write);
-  }
-  // The middle pass has two transforms to do at once: it does not also take the spills of radix 16.
-  WHVI_INLINE int middle_radix(int64_t size) {
-    const int radix = top_radix<T>(size, kBlock);
-    return radix == 16 ? 8 : radix;
   }
   static constexpr int64_t scratch(int64_t size) { return size + 8 * kShift<T>; }
 
@@ -228,7 +223,7 @@ struct Rows {
   }
 
   static void backward_tree(const Backward& b, int64_t size, T* v, T* z) {
-    const int radix = middle_radix(size);
+    const int radix = top_radix<T>(size, kBlock);
     const int64_t child = size / radix, step = child + kShift<T>;
     const auto read_x = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) {
       load(r, b.x + at);

@@ -5,18 +5,22 @@ from typing import Any
 
 from torch import Tensor
 
+from whvi.ops.checks import compute_dtype
+
 Maybe = Tensor | None
 
 
 def _shaped(operands: Sequence[Maybe], groups: int, rows: int, blocks: int, varies: int) -> list[Maybe]:
-    return [
-        None
-        if t is None
-        else t.reshape(
-            groups, rows if varies >> 2 * i & 1 else 1, blocks if varies >> 2 * i + 1 & 1 else 1, t.shape[-1]
-        )
-        for i, t in enumerate(operands)
-    ]
+    compute = compute_dtype(operands[0].dtype) if operands[0] is not None else None
+    shaped: list[Maybe] = []
+    for i, t in enumerate(operands):
+        if t is not None:
+            if i > 0 and t.dtype != compute:
+                raise RuntimeError("whvi: parameters must be in the compute dtype of x")
+            per_row, per_block = varies >> 2 * i & 1, varies >> 2 * i + 1 & 1
+            t = t.reshape(groups, rows if per_row else 1, blocks if per_block else 1, t.shape[-1])
+        shaped.append(t)
+    return shaped
 
 
 def _noise_blocks(blocks: int, varies: int) -> int:

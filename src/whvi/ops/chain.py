@@ -10,7 +10,7 @@ from whvi.ops import registry
 from whvi.ops.checks import check_input, check_offset, check_operand, check_scale
 from whvi.ops.layout import Shape, plan
 from whvi.ops.noise import as_seed, normal
-from whvi.ops.recording import in_graph, record
+from whvi.ops.recording import forward_mode_active, in_graph, record
 
 Maybe = Tensor | None
 
@@ -165,7 +165,8 @@ class _Chain(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         *tensors, ctx.call = inputs
         ctx.save_for_backward(*tensors)
-        ctx.save_for_forward(*tensors)
+        if forward_mode_active():
+            ctx.save_for_forward(*tensors)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Maybe) -> Maybe:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whvi.ops import reference
-from whvi.ops.checks import compute_dtype
+from whvi.ops.checks import check_input, compute_dtype
 
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
@@ -21,6 +21,7 @@ def _factor(log2_size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 def fwht(x: Tensor, scale: float) -> Tensor:
     """scale * H x on the last axis; rows of any leading shape (..., D)."""
+    check_input("x", x)
     log2_size = x.shape[-1].bit_length() - 1
     compute = compute_dtype(x.dtype)
     left = _factor(log2_size // 2, compute, x.device)

@@ -35,9 +35,8 @@ def plan(leads: Sequence[Shape | None], *, stack: bool) -> Layout:
     >>> layout.rows, layout.blocks, bin(layout.varies)
     (64, 3, '0b1001')
     """
-    if not any(leads[1:]):  # one problem, whose rows are those of the first operand
-        lead = tuple(leads[0] or ())
-        return Layout(lead, 1, prod(lead), 1, 1)
+    if not any(leads[1:]):
+        return only_rows(leads[0] or ())
     lead = broadcast([shape for shape in leads if shape is not None])
     full = [None if shape is None else (1,) * (len(lead) - len(shape)) + tuple(shape) for shape in leads]
     runs: list[tuple[int, tuple[int, ...]]] = []
@@ -61,6 +60,11 @@ def plan(leads: Sequence[Shape | None], *, stack: bool) -> Layout:
     (rows, in_rows), (blocks, in_blocks) = [*runs, nowhere, nowhere][:2]
     bits = sum(r << 2 * i | b << 2 * i + 1 for i, (r, b) in enumerate(zip(in_rows, in_blocks, strict=True)))
     return Layout(lead, groups, rows, blocks, bits)
+
+
+def only_rows(lead: Shape) -> Layout:
+    """One problem, whose rows are those of operand 0; nothing else has leading axes."""
+    return Layout(tuple(lead), 1, prod(lead), 1, 1)
 
 
 def _everything(varies: tuple[int, ...], full: Sequence[Shape | None]) -> bool:

@@ -9,9 +9,14 @@ from torch.autograd import forward_ad
 transforms_active = torch._C._are_functorch_transforms_active
 
 
+def forward_mode_active() -> bool:
+    """True inside a level of forward-mode differentiation, torch.func.jvp included."""
+    return forward_ad._current_level >= 0
+
+
 def must_record(x: torch.Tensor) -> bool:
     """True when a derivative of a function of x alone may be asked for: backward, forward-mode or torch.func."""
-    return (x.requires_grad and not in_graph()) or forward_ad._current_level >= 0 or transforms_active()
+    return (x.requires_grad and not in_graph()) or forward_mode_active() or transforms_active()
 
 
 def in_graph() -> bool:
