@@ -70,6 +70,7 @@ def test_examples_run_as_written(page: str) -> None:
         (errors.DeviceError, ValueError),
         (errors.ArgumentError, ValueError),
         (errors.InputTypeError, TypeError),
+        (errors.UnsupportedError, RuntimeError),
     ],
 )
 def test_errors_are_also_builtin(error: type[Exception], builtin: type[Exception]) -> None:

@@ -22,6 +22,7 @@ LAYOUTS = {
     "one input, many draws": ((), (), (6,)),
     "one row": ((1,), (), (3, 1)),
     "empty batch": ((0,), (), ()),
+    "no blocks": ((5, 1), (0,), ()),
     "mixed axes": ((2, 1, 4), (3, 1), (2, 1, 1)),
 }
 SIZES = [1, 2, 8, 64, 128, 1024]
@@ -111,6 +112,21 @@ def test_third_derivative() -> None:
     )
     for a, b in zip(fused, separate, strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_second_derivatives_in_forward_over_reverse_mode() -> None:
+    x, g, s = (torch.randn(4, dtype=torch.float64) for _ in range(3))
+
+    def hessian(function: Callable[..., Tensor]) -> tuple[tuple[Tensor, ...], ...]:
+        return torch.func.hessian(lambda *a: (function(*a) ** 3).sum(), argnums=(0, 1, 2))(x, g, s)
+
+    fused, separate = (
+        hessian(lambda a, b, c: chain(a, c, b, c)),
+        hessian(lambda a, b, c: reference.chain(a, c, b, c, 0.25)),
+    )
+    for row, other in zip(fused, separate, strict=True):
+        for a, b in zip(row, other, strict=True):
+            torch.testing.assert_close(a, b)
 
 
 def test_only_what_is_needed_gets_a_gradient() -> None:

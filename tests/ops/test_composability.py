@@ -1,5 +1,6 @@
 """The operators under torch.library's own checks, torch.func, torch.compile and torch.export."""
 
+import shutil
 import warnings
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from whvi.ops import chain, draw_seed, fwht, layout, noisy_chain, normal
 
@@ -29,6 +31,16 @@ def chain_arguments(noisy: bool) -> tuple[object, ...]:
 def test_opcheck_chain(noisy: bool) -> None:
     arguments = chain_arguments(noisy)
     torch.library.opcheck(torch.ops.whvi.chain.default, arguments)
+    low = [
+        a.detach().to(torch.bfloat16 if i == 0 else torch.float32)
+        if isinstance(a, Tensor) and a.is_floating_point()
+        else a
+        for i, a in enumerate(arguments)
+    ]
+    unused = ("test_schema", "test_faketensor")
+    torch.library.opcheck(
+        torch.ops.whvi.chain_backward.default, (rand(2, 3, 4, D).bfloat16(), *low, 0b00010), test_utils=unused
+    )
     dy = rand(2, 3, 4, D).requires_grad_()
     torch.library.opcheck(torch.ops.whvi.chain_backward.default, (dy, *arguments, 0b11111 if noisy else 0b00111))
 
@@ -152,8 +164,51 @@ def test_compiled_vmap_equals_eager() -> None:
 def test_compiled_functional_gradient_is_refused_not_wrong() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(grad(lambda x: (chain(fwht(x), None, x[0], None) ** 2).sum()), backend="aot_eager")
-    with pytest.raises(Exception, match=r"not differentiated by torch\.func\.grad inside torch\.compile"):
+    with pytest.raises(Exception, match=r"not differentiated by torch\.func"):
         compiled(rand(3, D))
+
+
+def test_other_tracers_keep_gradients() -> None:
+    def function(x: Tensor) -> Tensor:
+        return chain(fwht(x), None, x[0], None) * 2.0
+
+    x = rand(3, D).requires_grad_()
+    traced = make_fx(function)(rand(3, D))
+    torch.testing.assert_close(traced(x), function(x))
+    gradients = (torch.autograd.grad(f(x).square().sum(), x)[0] for f in (traced, function))
+    torch.testing.assert_close(*gradients)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated, and warns about Python branches
+        scripted = torch.jit.trace(fwht, rand(3, D), check_trace=False)
+    assert scripted(x).requires_grad
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_forward_mode_of_a_compiled_graph(backend: str) -> None:
+    torch._dynamo.reset()
+    x, t, g = rand(2, D), rand(2, D), rand(D)
+    compiled = torch.compile(lambda a: chain(fwht(a), None, g, None) * 1, backend=backend)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, t)
+        tangent = torch.autograd.forward_ad.unpack_dual(compiled(dual)).tangent
+        torch.testing.assert_close(tangent, chain(fwht(t), None, g, None))
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile's default backend needs a C++ compiler")
+def test_default_backend_of_compile_on_transposed_input() -> None:
+    """Inductor checks the strides that the fake kernels promise."""
+    torch._dynamo.reset()
+
+    def function(x: Tensor, g: Tensor) -> Tensor:
+        return chain(x * 2, None, g, None).tanh()
+
+    g = rand(16, dtype=torch.float32).requires_grad_()
+    x = rand(16, 6, dtype=torch.float32).T.clone(memory_format=torch.preserve_format).requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own
+        got = torch.autograd.grad(torch.compile(function, fullgraph=True)(x, g).sum(), (x, g))
+    for a, b in zip(got, torch.autograd.grad(function(x, g).sum(), (x, g)), strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_jvp_of_torch_func() -> None:
@@ -183,4 +238,4 @@ def test_autocast() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = model(x @ torch.eye(16))
     assert y.dtype == torch.bfloat16
-    torch.autograd.grad(y.float().sum(), list(model.p))
+    assert all(g.dtype == torch.float32 for g in torch.autograd.grad(y.float().sum(), list(model.p)))

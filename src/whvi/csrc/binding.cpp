@@ -1,5 +1,5 @@
 // The only file that knows torch: it binds the kernels to the operators `whvi::*` through the stable ABI.
-// Schemas, shape checks, fake kernels and autograd live in Python (whvi/ops); the operands arrive in canonical shape.
+// Schemas, broadcasting, fake kernels and autograd live in Python (whvi/ops).
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -115,7 +115,7 @@ struct Dims {
 whvi::Operand operand(const Tensor* t, int index, const Dims& d, const char* name) {
   if (!t) return {};
   const int64_t b = d.varies >> (2 * index) & 1 ? d.rows : 1, k = d.varies >> (2 * index + 1) & 1 ? d.blocks : 1;
-  STD_TORCH_CHECK(t->numel() == d.groups * b * k * d.size, "whvi: ", name, " does not fit its layout");
+  STD_TORCH_CHECK(t->dim() > 0 && t->size(t->dim() - 1) == d.size && t->numel() == d.groups * b * k * d.size, "whvi: ", name, " does not fit its layout");
   return {t->const_data_ptr(), b * k * d.size, b == 1 ? 0 : k * d.size, k == 1 ? 0 : d.size};
 }
 
@@ -166,7 +166,7 @@ struct Chunks {
   Chunks(const Dims& d, int64_t minimum_rows) {
     const int64_t worth = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, d.blocks * d.size));
     rows = std::max(worth, minimum_rows);
-    per_group = (d.rows + rows - 1) / rows;
+    per_group = d.blocks ? (d.rows + rows - 1) / rows : 0;
     rows = per_group ? (d.rows + per_group - 1) / per_group : 0;
     total = d.groups * per_group;
   }
@@ -250,7 +250,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> chain_backward(
   const Chunks chunks(d, 16);
   const auto slot = [&](int index, const Tensor* t) { return t && (needs >> index & 1) ? Slot(*t, index, d) : Slot(g); };
   Slot slots[] = {slot(0, &x), slot(1, pointer(s1)), slot(2, &g), slot(3, pointer(s2)), slot(4, pointer(std))};
-  if (chunks.total == 0) {  // no rows: all gradients are zero
+  if (chunks.total == 0) {  // no rows or no blocks: all gradients are zero
     for (Slot& s : slots)
       if (s.data) torch::stable::zero_(s.result);
   } else {

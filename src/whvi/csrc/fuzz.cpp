@@ -190,7 +190,6 @@ void fuzz_chain(const Kernels& k) {
                 slots[i]->partial, partials[(size_t)i].count);
   }
 
-  double largest = 1;
   const size_t n = (size_t)size;
   std::vector<float> noise((size_t)(c.rows * c.noise_blocks * size));
   for (int64_t group = 0; group < c.groups; ++group) {
@@ -227,7 +226,6 @@ void fuzz_chain(const Kernels& k) {
     if (needed[i])
       for (int64_t j = 0; j < factors[i]->values.count; ++j) {
         const double want = factors[i]->gradient[(size_t)j], got = rows[(size_t)i].get(j);
-        largest = std::fmax(largest, std::fabs(want));
         check(std::fabs(got - want) <= (unit(rows[(size_t)i].storage) + 256 * unit(compute)) * (20 + std::fabs(want)), "gradient of the chain");
       }
 }

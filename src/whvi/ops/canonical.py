@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from whvi.ops.checks import compute_dtype
+from whvi.ops.checks import check_input, compute_dtype
 
 Maybe = Tensor | None
 
@@ -15,6 +15,7 @@ def _shaped(operands: Sequence[Maybe], groups: int, rows: int, blocks: int, vari
     shaped: list[Maybe] = []
     for i, t in enumerate(operands):
         if t is not None:
+            check_input("an operand", t)
             if i > 0 and t.dtype != compute:
                 raise RuntimeError("whvi: parameters must be in the compute dtype of x")
             per_row, per_block = varies >> 2 * i & 1, varies >> 2 * i + 1 & 1

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whvi.errors import DeviceError
 from whvi.ops import registry
-from whvi.ops.checks import check_input, check_offset, check_operand, check_scale
-from whvi.ops.layout import Shape, plan
+from whvi.ops.checks import check_input, check_offset, check_operand, check_scale, check_shape
+from whvi.ops.layout import Shape, broadcast, plan
 from whvi.ops.noise import as_seed, normal
 from whvi.ops.recording import forward_mode_active, in_graph, record
 
@@ -41,6 +42,7 @@ def chain(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, *, scale: float | None = N
             s1, g, s2 = _widened(x, s1), _widened(x, g), _widened(x, s2)
         layout = plan([x.shape[:-1], _lead(s1), g.shape[:-1], _lead(s2)], stack=True)
         if layout.expand:
+            _explain(x, scale, s1=s1, g=g, s2=s2)  # before expand() could make a wrong last axis fit
             shape = (*layout.lead, x.shape[-1])
             x, g = x.expand(shape), g.expand(shape)
             s1, s2 = (None if s is None else s.expand(shape) for s in (s1, s2))
@@ -82,13 +84,17 @@ def noisy_chain(
     True
     """
     check_offset(offset)
+    if noise_shape is not None:
+        check_shape("noise_shape", noise_shape)
     try:
         seed = as_seed(seed, x.device)
         std = _widened(x, log_std).exp()
         if x.dtype in _HALF:
             s1, mean, s2 = _widened(x, s1), _widened(x, mean), _widened(x, s2)
+        if seed.device != x.device:
+            raise DeviceError(f"seed is on {seed.device}, but x is on {x.device}; use draw_seed(device=x.device)")
         leads = [x.shape[:-1], _lead(s1), mean.shape[:-1], _lead(s2), std.shape[:-1]]
-        noise = plan(leads, stack=False).lead if noise_shape is None else tuple(noise_shape)
+        noise = broadcast([lead for lead in leads if lead is not None]) if noise_shape is None else tuple(noise_shape)
         layout = plan([*leads, noise], stack=False)
         if layout.expand or not (layout.varies >> 10 & 1 or layout.rows == 1):
             # One draw serves many rows, or the axes are too mixed: few numbers, or such as torch has to lay out.
@@ -105,6 +111,8 @@ def _run(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, ca
     for operand in (s1, g, s2, std):
         if operand is not None and operand.device != x.device:
             raise RuntimeError("devices differ")  # which ones, _explain says
+    if type(call[-1]) is not float:
+        check_scale(call[-1])
     if in_graph():
         return registry.chain(x, s1, g, s2, std, seed, *call)
     y: Tensor = record(_Chain, x, s1, g, s2, std, seed, call)
@@ -222,6 +230,32 @@ class _ChainBackward(torch.autograd.Function):
         ctx.save_for_backward(*inputs[:7])
         ctx.call, ctx.needs = inputs[7:]
         ctx.set_materialize_grads(False)
+        if forward_mode_active():
+            ctx.save_for_forward(*inputs[:7])
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Maybe) -> tuple[Tensor, ...]:
+        dy, *operands, seed = ctx.saved_tensors
+        upstream, *others = tangents[:6]
+        # Every gradient is linear in dy and in the slots other than its own.
+        terms = [] if upstream is None else [(upstream, operands, ctx.needs)]
+        for slot in _SLOTS:
+            swapped = _swapped(operands, others, slot)
+            rest = ctx.needs & ~sum(1 << i for i in slot)
+            if swapped is not None and rest:
+                terms.append((dy, swapped, rest))
+        total: list[Maybe] = [None] * 5
+        for gradient, tensors, needs in terms:
+            parts = record(_ChainBackward, gradient, *tensors, seed, ctx.call, needs)
+            total = [
+                _plus(t, part) if needs >> i & 1 else t for i, (t, part) in enumerate(zip(total, parts, strict=True))
+            ]
+        return tuple(
+            operands[2].new_empty(0)
+            if operand is None or not ctx.needs >> i & 1
+            else (torch.zeros_like(operand) if part is None else part)
+            for i, (operand, part) in enumerate(zip(operands, total, strict=True))
+        )
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Maybe) -> tuple[Maybe, ...]:

@@ -1,9 +1,12 @@
 """What the operators ask of their inputs, and what they say when it is not so."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError, DeviceError, DtypeError, InputTypeError, ShapeError
+from whvi.ops.recording import must_record, traced
 
 FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -54,15 +57,25 @@ def check_out(x: Tensor, out: object) -> None:
         raise DeviceError(f"out is on {out.device}, but x is on {x.device}")
     if not out.is_contiguous():
         raise ArgumentError("out must be contiguous; pass out.contiguous() or leave out away")
-    if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
+    if torch.is_grad_enabled() and (must_record(x) or out.requires_grad):
         raise ArgumentError("out= does not record gradients; leave out away or use torch.no_grad()")
+    if traced():  # tensors without memory
+        return
     same = out.data_ptr() == x.data_ptr() and x.is_contiguous()
-    if not same and out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() and x.numel() > 0:
+    apart = out.data_ptr() + out.nbytes <= x.data_ptr() or x.data_ptr() + _span(x) <= out.data_ptr()
+    if not same and not apart and x.numel() > 0:
         raise ArgumentError("out shares memory with x; pass x itself or a separate tensor")
+
+
+def _span(x: Tensor) -> int:
+    """Bytes from the first to the end of the last element of a strided tensor."""
+    return (1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))) * x.element_size()
 
 
 def check_scale(scale: object) -> None:
     """A number, or None for the default."""
+    if isinstance(scale, Tensor):
+        raise InputTypeError("scale must be a number, got a tensor, which would lose its gradient; multiply the result")
     if scale is not None and not isinstance(scale, int | float | torch.SymFloat | torch.SymInt):
         raise InputTypeError(f"scale must be a number, got {type(scale).__name__}")
 
@@ -86,13 +99,23 @@ def check_offset(offset: object) -> None:
     """A place in the stream of normals."""
     if not isinstance(offset, int | torch.SymInt):
         raise InputTypeError(f"offset must be an int, got {type(offset).__name__}")
-    if offset < 0:
-        raise ArgumentError(f"offset must not be negative, got {offset}")
+    if not 0 <= offset < 2**62:
+        raise ArgumentError(f"offset must be from 0 to 2^62 - 1, got {offset}")
+
+
+def check_shape(name: str, shape: object) -> None:
+    """A sequence of sizes."""
+    if not isinstance(shape, Sequence) or not all(isinstance(size, int | torch.SymInt) for size in shape):
+        raise InputTypeError(f"{name} must be a sequence of ints, got {shape!r}")
+    if any(size < 0 for size in shape):
+        raise ArgumentError(f"{name} must not have negative sizes, got {tuple(shape)}")
 
 
 def check_seed(seed: object) -> None:
     """An int64 scalar tensor, as ``draw_seed`` gives."""
     if not isinstance(seed, Tensor):
         raise InputTypeError(f"seed must be an int or an int64 tensor from draw_seed, got {type(seed).__name__}")
-    if seed.dtype != torch.int64 or seed.ndim != 0:
-        raise DtypeError(f"seed must be an int64 scalar tensor, got {seed.dtype} of shape {tuple(seed.shape)}")
+    if seed.dtype != torch.int64:
+        raise DtypeError(f"seed must be an int64 scalar tensor, got {seed.dtype}")
+    if seed.ndim != 0:
+        raise ShapeError(f"seed must be a scalar tensor, got one of shape {tuple(seed.shape)}")

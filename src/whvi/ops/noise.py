@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, DtypeError
 from whvi.ops import registry
-from whvi.ops.checks import check_offset, check_seed
+from whvi.ops.checks import check_offset, check_seed, check_shape
 
 _SEEDS = 2**63 - 1
 
@@ -44,8 +44,9 @@ def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torc
     True
     """
     check_offset(offset)
-    if any(size < 0 for size in shape):
-        raise ArgumentError(f"shape must not have negative sizes, got {tuple(shape)}")
+    check_shape("shape", shape)
+    if not dtype.is_floating_point:
+        raise DtypeError(f"normals are floating-point numbers, but dtype is {dtype}")
     flat = registry.normal(as_seed(seed).reshape(1), offset, prod(shape))
     return flat.reshape(tuple(shape)).to(dtype)
 

@@ -16,7 +16,21 @@ def forward_mode_active() -> bool:
 
 def must_record(x: torch.Tensor) -> bool:
     """True when a derivative of a function of x alone may be asked for: backward, forward-mode or torch.func."""
-    return (x.requires_grad and not in_graph()) or forward_mode_active() or transforms_active()
+    return (x.requires_grad or forward_mode_active() or transforms_active()) and not in_graph()
+
+
+def watched() -> bool:
+    """True when anything but plain eager execution goes on: a tracer, torch.func or forward mode."""
+    return traced() or forward_ad._current_level >= 0 or transforms_active()
+
+
+def traced() -> bool:
+    """True where a graph is being made: torch.compile, torch.export, make_fx (any dispatch mode) or torch.jit.trace."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._get_tracing_state() is not None
+    )
 
 
 def in_graph() -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from whvi.errors import UnsupportedError
 from whvi.ops import canonical, fallback, native
-from whvi.ops.recording import transforms_active
+from whvi.ops.recording import forward_mode_active, traced, transforms_active
 
 _CHAIN = (
     "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
@@ -79,7 +79,9 @@ def _fake_chain(x: Tensor, *rest: Any) -> Tensor:
 def _fake_chain_backward(dy: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     operands, needs = rest[:5], rest[-1]
     return tuple(
-        dy.new_empty(0) if operand is None or not needs >> i & 1 else torch.empty_like(operand)
+        rest[2].new_empty(0)
+        if operand is None or not needs >> i & 1
+        else torch.empty_like(operand, memory_format=torch.contiguous_format)
         for i, operand in enumerate(operands)
     )
 
@@ -93,18 +95,20 @@ def differentiate(name: str, apply: Callable[..., Any], vmap: Callable[..., Any]
     operator = getattr(torch.ops.whvi, name).default
 
     def autograd(*args: Any) -> Any:
-        if transforms_active():  # only a compiled torch.func.grad gets here, and it would lose gradients without a word
+        if transforms_active():  # only torch.func on a graph gets here, and it would lose gradients without a word
             raise UnsupportedError(
-                "whvi operators are not differentiated by torch.func.grad inside torch.compile; compile the function "
-                "itself and use torch.autograd.grad, or leave torch.compile away"
+                "whvi operators in a compiled or exported graph are not differentiated by torch.func; use "
+                "torch.autograd.grad outside of it, or leave torch.compile and torch.export away"
             )
-        if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        backward = torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        if backward or (forward_mode_active() and torch._C._is_fwd_grad_enabled()):
             return apply(*args)
         with torch._C._AutoDispatchBelowAutograd():
             return operator(*args)
 
     _library.impl(name, autograd, "Autograd")
-    torch.library.register_vmap(f"whvi::{name}", vmap, lib=_library)
+    for twin in (name, "_" + name):
+        torch.library.register_vmap(f"whvi::{twin}", vmap, lib=_library)
 
 
 def _pick(name: str) -> Callable[..., Any]:
@@ -113,12 +117,13 @@ def _pick(name: str) -> Callable[..., Any]:
     eager = getattr(torch.ops.whvi, "_" + name).default._op
 
     def operator(*args: Any) -> Any:
-        return graph(*args) if torch.compiler.is_compiling() else eager(*args)
+        return graph(*args) if traced() else eager(*args)
 
     return operator
 
 
 fwht: Callable[..., Tensor] = _pick("fwht")
+eager_fwht: Callable[..., Tensor] = torch.ops.whvi._fwht.default._op  # for callers that know that nothing watches
 fwht_out: Callable[..., None] = _pick("fwht_out")
 normal: Callable[..., Tensor] = _pick("normal")
 chain: Callable[..., Tensor] = _pick("chain")

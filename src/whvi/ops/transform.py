@@ -7,7 +7,7 @@ from torch import Tensor
 
 from whvi.ops import registry
 from whvi.ops.checks import check_input, check_out, check_scale
-from whvi.ops.recording import must_record, record
+from whvi.ops.recording import must_record, record, watched
 
 
 def fwht(x: Tensor, *, scale: float = 1.0, out: Tensor | None = None) -> Tensor:
@@ -25,7 +25,11 @@ def fwht(x: Tensor, *, scale: float = 1.0, out: Tensor | None = None) -> Tensor:
     tensor([ 3.,  3., -1., -1.])
     """
     try:  # the kernel checks what it is given; only when it refuses is the reason looked for
+        if type(scale) is not float:
+            check_scale(scale)
         if out is None:
+            if not (x.requires_grad or watched()):
+                return registry.eager_fwht(x, scale)
             if must_record(x):
                 y: Tensor = record(_Transform, x, scale)
                 return y
@@ -36,6 +40,7 @@ def fwht(x: Tensor, *, scale: float = 1.0, out: Tensor | None = None) -> Tensor:
     _explain(x, scale)
     check_out(x, out)
     registry.fwht_out(x, scale, out)
+    torch.autograd.graph.increment_version(out)
     return out
 
 
