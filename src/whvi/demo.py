@@ -95,10 +95,10 @@ def draw(law: Tensor, sampled: Tensor, times: dict[int, Any], steps: dict[int, A
 
     figure = Figure(figsize=(13, 3.8), layout="constrained")
     first, second, third, fourth = figure.subplots(1, 4, width_ratios=(1, 1, 1.25, 1.25))
-    for axis, matrix, title in ((first, law, "exact"), (second, sampled, f"{SAMPLES:,} draws")):
+    for axis, matrix, title in ((first, law, "corr vec(W), exact"), (second, sampled, f"from {SAMPLES:,} draws")):
         std = matrix.diagonal().sqrt()
         image = axis.imshow((matrix / std / std[:, None]).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
-        axis.set(title=f"correlation of vec(W), {title}", xticks=[], yticks=[])
+        axis.set(title=title, xticks=[], yticks=[])
     figure.colorbar(image, ax=[first, second], shrink=0.7)
     for name, label, colour in (("matmul", "x @ H", "C3"), ("whvi", "whvi.fwht", "C0"), ("clone", "x.clone()", "0.6")):
         third.loglog(list(times), [t[name] * 1e6 for t in times.values()], "o-", color=colour, label=label)
