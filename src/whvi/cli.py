@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 FALLBACK_NOTE = """\
 The native kernel does NOT run; the pure-torch fallback does: the same mathematics, slower.
 Reason: {reason}
-For the kernel, have a C++17 compiler on PATH and torch >= 2.10 in this environment; then, in the checkout of whvi,
-    pip install --no-build-isolation --no-deps --force-reinstall .    (or `make native` when .venv was made by make)"""
+{advice}"""
 
 
 def main() -> None:
@@ -91,6 +90,7 @@ def run_doctor() -> int:
     from rich.table import Table
 
     import whvi
+    from whvi.ops.native import BUILD_ADVICE
 
     info = whvi.kernel_info()
     facts = {
@@ -108,7 +108,7 @@ def run_doctor() -> int:
     console.print(table)
     if info.backend == "native":
         return 0
-    note = FALLBACK_NOTE.format(reason=info.reason)
+    note = FALLBACK_NOTE.format(reason=info.reason, advice=BUILD_ADVICE)
     console.print(note, style="bold red", markup=False, highlight=False, soft_wrap=True)
     return 1
 

@@ -49,9 +49,10 @@ def training_step(batch: int, size: int) -> Contenders:
     }
 
 
-def noise(count: int) -> Contenders:
-    """``count`` standard normals."""
-    return {"torch.randn": lambda: torch.randn(count), "whvi.ops.normal": lambda: normal(7, 0, (count,))}
+def noise(batch: int, size: int) -> Contenders:
+    """batch * size standard normals."""
+    shape = (batch, size)
+    return {"torch.randn": lambda: torch.randn(shape), "whvi.ops.normal": lambda: normal(7, 0, shape)}
 
 
 def one_transform(batch: int, size: int) -> Contenders:

@@ -18,6 +18,12 @@ from whvi.bench.timing import interleaved
 from whvi.ops import kernel_info
 
 Row = dict[str, Any]
+KINDS = {
+    "transform": contenders.transform,
+    "step": contenders.training_step,
+    "noise": contenders.noise,
+    "growth": contenders.one_transform,
+}
 NUMBERS = 1 << 20
 """Normals per call of the noise benchmark."""
 
@@ -73,13 +79,8 @@ def measure(quick: bool) -> Row:
     results: Row = {"machine": machine(), "transform": [], "step": [], "noise": [], "growth": []}
     for kind, threads, batch, size in track(jobs, description="measuring"):
         torch.set_num_threads(threads)
-        runs = {
-            "transform": lambda b=batch, d=size: contenders.transform(b, d),
-            "step": lambda b=batch, d=size: contenders.training_step(b, d),
-            "noise": lambda b=batch, d=size: contenders.noise(d),
-            "growth": lambda b=batch, d=size: contenders.one_transform(b, d),
-        }[kind]()
-        row = {"threads": threads, "batch": batch, "size": size, "seconds": interleaved(runs, rounds=rounds)}
+        seconds = interleaved(KINDS[kind](batch, size), rounds=rounds)
+        row = {"threads": threads, "batch": batch, "size": size, "seconds": seconds}
         results[kind].append(row)
     results["exponent"] = exponent(results["growth"])
     return results

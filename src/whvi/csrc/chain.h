@@ -316,7 +316,7 @@ struct ChainRunner {
         : mean(c.g, group, begin), std(c.std, group, begin), noisy(c.seed), seed(noisy ? (uint64_t)c.seed[group] : 0),
           offset(c.offset), size((int64_t)1 << c.log2_size), end(end), length(c.noise_blocks * size),
           by_block(c.noise_blocks > 1 ? size : 0), row(begin) {
-      if (!noisy) return;
+      if (!noisy || length == 0 || begin == end) return;
       if (length < 1024) tile = 1024 / length;
       eps = (T*)allocate((size_t)(tile * length) * sizeof(T));
       sum = (T*)allocate((size_t)size * sizeof(T));

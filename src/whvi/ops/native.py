@@ -27,6 +27,11 @@ class KernelInfo:
     """Path of the native library."""
 
 
+BUILD_ADVICE = """\
+For the kernel, have a C++17 compiler on PATH and torch >= 2.10 in this environment; then, in the checkout of whvi,
+    pip install --no-build-isolation --no-deps --force-reinstall .    (or `make native` when .venv was made by make)"""
+
+
 class _State:
     """The loaded library, set once at import."""
 
@@ -53,9 +58,7 @@ def load() -> None:
             _State.reason = "built for this platform; instruction set chosen by cpuid"
             return
     warnings.warn(
-        f"whvi: {_State.reason}. The pure-torch fallback runs instead: the same mathematics, slower. "
-        "To build the kernel, have torch >= 2.10 and a C++17 compiler, then, in the checkout of whvi, run "
-        "pip install --no-build-isolation --no-deps --force-reinstall .",
+        f"whvi: {_State.reason}. The pure-torch fallback runs instead: the same mathematics, slower.\n{BUILD_ADVICE}",
         RuntimeWarning,
         stacklevel=2,
     )
