@@ -36,7 +36,9 @@ def run(quick: bool, out: Path) -> None:
         results = measure(quick)
     finally:
         torch.set_num_threads(threads)
-    (out / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+    unfinished = out / "bench.json.tmp"
+    unfinished.write_text(json.dumps(results, indent=1) + "\n")
+    unfinished.replace(out / "bench.json")  # a record is there whole or not at all
     show(results)
     picture = draw(results, out / "bench.png")
     Console().print(f"records: {out / 'bench.json'}\npicture: {picture}", highlight=False)
