@@ -1,0 +1,8 @@
+"""Bayesian layers: a forward pass that draws, a KL that is summed."""
+
+from whvi.nn.base import BayesianLayer
+from whvi.nn.draws import Draw
+from whvi.nn.linear import WHVIColumn, WHVILinear
+from whvi.nn.model import kl, mean_mode, sampling
+
+__all__ = ["BayesianLayer", "Draw", "WHVIColumn", "WHVILinear", "kl", "mean_mode", "sampling"]

@@ -1,0 +1,87 @@
+"""What is asked of a whole model: its KL, its draws, its mean."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.nn.base import BayesianLayer
+from whvi.nn.draws import Draws, Shape, fixing
+
+
+def kl(model: nn.Module) -> Tensor:
+    """KL(posterior || prior) of everything random in ``model``, in nats: the sum, unscaled; a scalar.
+
+    A layer or a posterior that is used in several places counts once; a model without Bayesian layers has zero.
+
+    >>> from whvi.nn import WHVILinear
+    >>> layer = WHVILinear(8, 8)
+    >>> bool(kl(nn.Sequential(layer, nn.ReLU(), layer)) == layer.kl())
+    True
+    """
+    terms: dict[nn.Module, Tensor] = {}
+    for layer in bayesian_layers(model):
+        terms.update(layer.kl_terms())
+    return torch.stack(list(terms.values())).sum() if terms else torch.zeros(())
+
+
+def sampling(
+    model: nn.Module, draws: int | str | Draws = 1, generator: torch.Generator | None = None
+) -> AbstractContextManager[Draws]:
+    """Fix the draws of all Bayesian layers of ``model`` for a ``with`` block, in this thread.
+
+    Args:
+        model: a layer, or a module with layers in it.
+        draws: 1 or "batch": one function, the same for all inputs that follow. S: the first axis of the input is S
+            equal parts, and part s goes through function s, so that ``model(x.repeat(S, 1))`` is S functions on x.
+            "example": row i of every input has draw i. Or what an earlier block gave, for the same functions again.
+        generator: where the seeds come from; default torch's own.
+
+    The value of the block is the draw of each layer, for ``layer.weight(draw)``.
+
+    >>> from whvi.nn import WHVILinear
+    >>> layer, x = WHVILinear(4, 4), torch.randn(3, 4)
+    >>> with sampling(layer) as draws:
+    ...     y = layer(x)
+    >>> torch.allclose(y, x @ layer.weight(draws[layer]).T + layer.bias_value(draws[layer]), atol=1e-6)
+    True
+    """
+    layers = bayesian_layers(model)
+    if isinstance(draws, Mapping):
+        missing = sum(layer not in draws for layer in layers)
+        if missing:
+            raise ArgumentError(f"draws lack {missing} of the {len(layers)} Bayesian layers of this model")
+        return fixing(draws)
+    shape = _shape(draws)
+    return fixing({layer: layer.draw(shape, generator) for layer in layers})
+
+
+def mean_mode(model: nn.Module) -> AbstractContextManager[Draws]:
+    """Evaluate every Bayesian layer of ``model`` at its posterior mean for a ``with`` block, in this thread.
+
+    >>> from whvi.nn import WHVILinear
+    >>> layer, x = WHVILinear(4, 4), torch.randn(3, 4)
+    >>> with mean_mode(layer):
+    ...     bool((layer(x) == layer(x)).all())
+    True
+    """
+    return fixing(dict.fromkeys(bayesian_layers(model)))
+
+
+def bayesian_layers(model: nn.Module) -> list[BayesianLayer]:
+    """The Bayesian layers of a model, each once."""
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    return [module for module in model.modules() if isinstance(module, BayesianLayer)]
+
+
+def _shape(draws: int | str) -> Shape | None:
+    if draws == "example":
+        return None
+    if draws == "batch" or draws == 1:
+        return ()
+    if isinstance(draws, int) and draws > 1:
+        return (draws,)
+    raise ArgumentError(f"draws must be a positive int, 'batch', 'example' or draws of this model, got {draws!r}")

@@ -1,0 +1,67 @@
+"""What a posterior over a vector can do."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import UnsupportedError
+from whvi.ops import draw_seed, normal
+from whvi.posterior.prior import Prior
+
+Shape = tuple[int, ...]
+
+
+class Posterior(nn.Module, ABC):
+    """Law q of a tensor of shape ``event_shape`` = (..., D): vectors on the last axis, independent along the others.
+
+    A draw is a pure function of (parameters, seed, offset); nothing is kept between calls.
+    """
+
+    mean: Tensor
+    """E[z], of shape ``event_shape``."""
+
+    @property
+    @abstractmethod
+    def event_shape(self) -> Shape:
+        """Shape of one draw."""
+
+    @abstractmethod
+    def transport(self, shape: Shape, seed: Tensor, offset: int) -> Tensor:
+        """Draws (*shape, *event_shape) made from numbers ``offset`` and up of the stream ``seed``."""
+
+    @abstractmethod
+    def kl(self, prior: Prior) -> Tensor:
+        """KL(q || prior) in nats, summed; a scalar. Law: kl >= 0, and zero for a prior that equals q."""
+
+    def rsample(
+        self,
+        shape: Sequence[int] = (),
+        generator: torch.Generator | None = None,
+        *,
+        seed: Tensor | None = None,
+        offset: int = 0,
+    ) -> Tensor:
+        """Differentiable draws: (*shape, *event_shape). A seed (of ``ops.draw_seed``) repeats them."""
+        if seed is None:
+            seed = draw_seed(generator, self.mean.device)
+        return self.transport(tuple(shape), seed, offset)
+
+    def covariance_root(self) -> Tensor:
+        """R of shape (..., D, r) with R R^T the covariance; posteriors that are not Gaussian have none."""
+        raise UnsupportedError(f"{type(self).__name__} has no covariance in closed form; estimate it from rsample")
+
+    def extra_repr(self) -> str:
+        """Shape of the vector, for ``print``."""
+        return f"event_shape={tuple(self.event_shape)}"
+
+
+def standard_normal(like: Tensor, shape: Shape, seed: Tensor, offset: int) -> Tensor:
+    """Standard normals in the precision that ``like`` is computed in: float64 for float64, else float32."""
+    return normal(seed, offset, shape, dtype=torch.float64 if like.dtype == torch.float64 else torch.float32)
+
+
+def wide(parameter: Tensor) -> Tensor:
+    """A parameter in the precision it is computed in: half precision becomes float32."""
+    return parameter.float() if parameter.dtype in (torch.bfloat16, torch.float16) else parameter

@@ -1,0 +1,70 @@
+"""Every formula for a KL divergence in the library, in nats, summed, unscaled.
+
+No other module computes one. Prior terms come from ``Prior``: for N(0, P) these are the quadratic form z^T P^-1 z, the
+trace of P^-1 with a diagonal matrix, and log det P.
+"""
+
+import torch
+from torch import Tensor
+
+
+def gaussian(
+    quadratic: Tensor, trace: Tensor, half_log_det: Tensor, prior_log_det: Tensor | float, size: int
+) -> Tensor:
+    """KL(N(m, C) || N(0, P)) = (m^T P^-1 m + tr(P^-1 C) + log det P - n) / 2 - log det(C) / 2.
+
+    Args:
+        quadratic: m^T P^-1 m, a scalar.
+        trace: tr(P^-1 C), a scalar.
+        half_log_det: log det(C) / 2, a scalar.
+        prior_log_det: log det P.
+        size: n, the number of variables.
+    """
+    return 0.5 * (quadratic + trace + (prior_log_det - size)) - half_log_det
+
+
+def low_rank_half_log_det(factor: Tensor, log_std: Tensor) -> Tensor:
+    """log det(F F^T + diag(s^2)) / 2 by the matrix determinant lemma: (..., D, r), (..., D) -> scalar.
+
+    Time O(D r^2): log det(diag(s^2)) + log det(I + F^T diag(s^-2) F).
+    """
+    scaled = factor * (-log_std).exp().unsqueeze(-1)
+    capacity = scaled.mT @ scaled + torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    roots: Tensor = torch.linalg.cholesky(capacity).diagonal(dim1=-2, dim2=-1)
+    return log_std.sum() + roots.log().sum()
+
+
+def planar_log_det(slope: Tensor, projection: Tensor) -> Tensor:
+    """log |det df/dz| = log(1 + h'(w.z + b) u.w) of one planar step f(z) = z + u h(w.z + b).
+
+    Args:
+        slope: h'(w.z + b), (...).
+        projection: u.w >= -1, broadcast against it.
+    """
+    return torch.log1p(slope * projection)
+
+
+def flow(
+    base_half_log_det: Tensor, log_det: Tensor, quadratic: Tensor, prior_log_det: Tensor | float, size: int
+) -> Tensor:
+    """Unbiased estimate of KL(q_K || N(0, P)) for z_K = f(z_0), z_0 Gaussian with covariance C.
+
+    = -(entropy of z_0) - E[log |det df/dz_0|] - E[log p(z_K)]. The entropy is exact. The paper
+    calls the KL of z_0 to the prior of z_K analytic; it is not, because z_K is no linear function of z_0.
+
+    Args:
+        base_half_log_det: log det(C) / 2, a scalar.
+        log_det: mean over the draws of the summed log-determinants, a scalar.
+        quadratic: mean over the draws of z_K^T P^-1 z_K, a scalar.
+        prior_log_det: log det P.
+        size: n, the number of variables.
+    """
+    return 0.5 * (quadratic + (prior_log_det - size)) - base_half_log_det - log_det
+
+
+def dropout(weight_square: Tensor, bias_square: Tensor | float, keep: float, prior_variance: float) -> Tensor:
+    """KL of MC dropout after Gal and Ghahramani (2016): keep/(2 v) |W|^2 + 1/(2 v) |b|^2, for a prior N(0, v).
+
+    It is the KL of a narrow two-component mixture to the prior, up to a constant that does not depend on W and b.
+    """
+    return (keep * weight_square + bias_square) * (0.5 / prior_variance)

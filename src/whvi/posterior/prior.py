@@ -1,0 +1,149 @@
+"""Priors over a vector: zero-mean Gaussians."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from math import log, prod
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.ops import fwht
+
+
+class Prior(nn.Module, ABC):
+    """N(0, P), given by what KL divergences need of P."""
+
+    @abstractmethod
+    def quadratic(self, z: Tensor) -> Tensor:
+        """z^T P^-1 z: (..., D) -> (...)."""
+
+    @abstractmethod
+    def trace(self, variance: Tensor) -> Tensor:
+        """tr(P^-1 diag(variance)): (..., D) -> (...)."""
+
+    @abstractmethod
+    def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
+        """log det P for a tensor of that shape: vectors on the last axis, independent on the axes before it."""
+
+    @abstractmethod
+    def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
+        """Draws of that shape, vectors on the last axis."""
+
+    def given(self, gain: Callable[[], Tensor]) -> "Prior":
+        """This prior for a weight of the given gain (see :class:`ConstantWeightVariance`); most do not depend on it."""
+        return self
+
+
+class GaussianPrior(Prior):
+    """N(0, variance * I), with a variance that is fixed or, with ``learned=True``, one more parameter.
+
+    Law: quadratic(z) == (z * z).sum(-1) / variance.
+
+    >>> GaussianPrior(4.0).quadratic(torch.tensor([2.0, 2.0]))
+    tensor(2.)
+    """
+
+    def __init__(self, variance: float = 1.0, *, learned: bool = False) -> None:
+        super().__init__()
+        if isinstance(variance, bool) or not isinstance(variance, int | float):
+            raise InputTypeError(f"the prior variance must be a number, got {type(variance).__name__}")
+        if not 0.0 < variance < float("inf"):
+            raise ArgumentError(f"the prior variance must be positive and finite, got {variance}")
+        self._variance = float(variance)
+        self.log_variance = nn.Parameter(torch.tensor(log(variance))) if learned else None
+
+    @property
+    def variance(self) -> Tensor | float:
+        """The variance: a number, or a scalar tensor when it is learned."""
+        return self._variance if self.log_variance is None else self.log_variance.exp()
+
+    def quadratic(self, z: Tensor) -> Tensor:
+        """|z|^2 / variance: (..., D) -> (...)."""
+        square: Tensor = torch.linalg.vecdot(z, z)
+        return square / self.variance
+
+    def trace(self, variance: Tensor) -> Tensor:
+        """Sum of ``variance`` over that of the prior: (..., D) -> (...)."""
+        return variance.sum(-1) / self.variance
+
+    def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
+        """n log(variance)."""
+        each = log(self._variance) if self.log_variance is None else self.log_variance
+        return prod(event_shape) * each
+
+    def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
+        """Draws of that shape."""
+        dtype = None if self.log_variance is None else self.log_variance.dtype
+        return torch.randn(shape, generator=generator, dtype=dtype) * self.variance**0.5
+
+    def extra_repr(self) -> str:
+        """The variance, for ``print``."""
+        return f"variance={float(self.variance):g}" + (", learned" if self.log_variance is not None else "")
+
+
+class ConstantWeightVariance(Prior):
+    """The prior on g under which the weights have the same marginal variance, whatever the scales are.
+
+    W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D), so only H g matters: H g ~ N(0, diag(spectrum)) gives W_ij the variance
+    s1_i^2 s2_j^2 spectrum_(i xor j) / D. The spectrum is chosen so that its mean over each set i xor j = m is
+    ``weight_variance``; with scales of constant size every single entry has that variance.
+    """
+
+    def __init__(self, weight_variance: float) -> None:
+        super().__init__()
+        if not 0.0 < weight_variance < float("inf"):
+            raise ArgumentError(f"the weight variance must be positive and finite, got {weight_variance}")
+        self.weight_variance = weight_variance
+
+    def given(self, gain: Callable[[], Tensor]) -> Prior:
+        """The prior on g for a weight whose entries i xor j = m have mean square ``gain()[m]`` where (H g)_m = 1."""
+        return SpectralPrior(self.weight_variance / gain())
+
+    def quadratic(self, z: Tensor) -> Tensor:
+        """Not defined before the scales are known."""
+        raise self._unresolved()
+
+    def trace(self, variance: Tensor) -> Tensor:
+        """Not defined before the scales are known."""
+        raise self._unresolved()
+
+    def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
+        """Not defined before the scales are known."""
+        raise self._unresolved()
+
+    def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
+        """Not defined before the scales are known."""
+        raise self._unresolved()
+
+    def _unresolved(self) -> ArgumentError:
+        return ArgumentError("ConstantWeightVariance depends on the scales of a layer: call given(gain) first")
+
+
+class SpectralPrior(Prior):
+    """H g ~ N(0, diag(spectrum)) with the orthonormal H, so P = H diag(spectrum) H.
+
+    Args:
+        spectrum: (..., D), positive.
+    """
+
+    def __init__(self, spectrum: Tensor) -> None:
+        super().__init__()
+        self.spectrum = spectrum
+
+    def quadratic(self, z: Tensor) -> Tensor:
+        """Sum of (H z)^2 / spectrum: (..., D) -> (...)."""
+        return (fwht(z, scale=z.shape[-1] ** -0.5).square() / self.spectrum).sum(-1)
+
+    def trace(self, variance: Tensor) -> Tensor:
+        """P^-1 has the constant diagonal mean(1 / spectrum): (..., D) -> (...)."""
+        return variance.sum(-1) * self.spectrum.reciprocal().mean(-1)
+
+    def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
+        """Sum of log(spectrum)."""
+        return self.spectrum.log().expand(event_shape).sum()
+
+    def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
+        """Draws of that shape."""
+        noise = torch.randn(shape, generator=generator, dtype=self.spectrum.dtype, device=self.spectrum.device)
+        return fwht(noise * self.spectrum.sqrt(), scale=shape[-1] ** -0.5)

@@ -1,0 +1,7 @@
+"""Structured matrices W(g) = A diag(g) B, and the fixed operators they descend from."""
+
+from whvi.structure.matrix import KernelNoise, StructuredMatrix
+from whvi.structure.plan import Plan, make_plan
+from whvi.structure.spec import Structure, parse
+
+__all__ = ["KernelNoise", "Plan", "Structure", "StructuredMatrix", "make_plan", "parse"]

@@ -1,0 +1,219 @@
+"""A structured weight of any shape: its product with x, its dense twin, its factors."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, pad
+
+from whvi.errors import ArgumentError, ShapeError, UnsupportedError
+from whvi.ops import chain, fwht, noisy_chain, normal
+from whvi.structure.plan import Plan
+from whvi.structure.spec import Step, Structure
+
+
+class KernelNoise(NamedTuple):
+    """A Gaussian g that is drawn where it is used, and never stored when the kernel can do it.
+
+    Law: value() == mean + exp(log_std) * normal(seed, offset, (*lead, *mean.shape)).
+    """
+
+    mean: Tensor
+    log_std: Tensor
+    seed: Tensor
+    lead: tuple[int, ...]
+    """Leading shape of the noise; it broadcasts against that of x."""
+    offset: int = 0
+
+    def value(self) -> Tensor:
+        """g itself: (*lead, *mean.shape)."""
+        noise = normal(self.seed, self.offset, (*self.lead, *self.mean.shape), dtype=self.mean.dtype)
+        return torch.addcmul(self.mean, self.log_std.exp(), noise)
+
+
+class StructuredMatrix:
+    """W(g) = A diag(g) B of shape (out_features, in_features), for given scales; linear in g and in what it multiplies.
+
+    Args:
+        structure: the word, parsed.
+        plan: how W is laid onto K blocks of side D.
+        scales: for each S of the word, from the left, a tensor (..., K, D), or (..., D) when there is one block.
+        shared: True when one g of shape (..., D) serves all K blocks, false when g is (..., K, D).
+
+    The leading axes of g, of the scales and of x are broadcast.
+
+    Law: apply(g, x) == x @ dense(g).T, and blocks(g)[k] == left[k] @ diag(g) @ right[k].
+
+    >>> from whvi.structure import make_plan, parse
+    >>> s1, s2 = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 1.0])
+    >>> w = StructuredMatrix(parse("SHGHS"), make_plan("stack", 2, 2), [s1, s2])
+    >>> g, x = torch.tensor([1.0, 3.0]), torch.tensor([[1.0, 1.0]])
+    >>> w.dense(g)
+    tensor([[ 6., -1.],
+            [-6.,  4.]])
+    >>> w.apply(g, x)
+    tensor([[ 5., -2.]])
+    """
+
+    __slots__ = ("plan", "scales", "shared", "structure")
+
+    def __init__(self, structure: Structure, plan: Plan, scales: Sequence[Tensor], *, shared: bool = True) -> None:
+        if len(scales) != structure.scales:
+            raise ArgumentError(f"structure {structure.word!r} has {structure.scales} scales, got {len(scales)}")
+        if shared and plan.blocks > 1 and not structure.scales:
+            raise ArgumentError(
+                f"structure {structure.word!r} has no scales: {plan.blocks} blocks that share one g would be equal; "
+                "use share_g=False, layout='embed', or a structure with an S"
+            )
+        self.structure = structure
+        self.plan = plan
+        self.scales = scales
+        self.shared = shared
+
+    def apply(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
+        """W(g) x: (..., in_features) -> (..., out_features)."""
+        plan = self.plan
+        if x.shape[-1] != plan.in_features:
+            raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
+        if plan.layout == "reshape":
+            return self._contract(_value(g), x)
+        if plan.size != plan.in_features:
+            x = pad(x, (0, plan.size - plan.in_features))
+        y = self._square(g, x) if plan.blocks == 1 else self._stacked(g, x)
+        return y if y.shape[-1] == plan.out_features else y[..., : plan.out_features]
+
+    def dense(self, g: Tensor) -> Tensor:
+        """W(g) itself: (..., out_features, in_features)."""
+        plan, blocks = self.plan, self.blocks(g)
+        if plan.layout == "reshape":
+            return blocks.flatten(-2)[..., : plan.in_features]
+        return blocks.flatten(-3, -2)[..., : plan.out_features, : plan.in_features]
+
+    def blocks(self, g: Tensor) -> Tensor:
+        """The K square blocks, whole: (..., K, D, D)."""
+        several = self.plan.blocks > 1
+        over_units = _new_axis(self._over_blocks(g) if several else g, 1 + several)
+        return self._columns(lambda matrix, unit: matrix._square(over_units, unit), like=g)
+
+    @property
+    def left(self) -> Tensor:
+        """A, dense: (..., K, D, D)."""
+        return self._columns(lambda matrix, unit: matrix._steps(self.structure.left, unit), *self.scales[:1])
+
+    @property
+    def right(self) -> Tensor:
+        """B, dense: (..., K, D, D)."""
+        return self._columns(lambda matrix, unit: matrix._steps(self.structure.right, unit), *self.scales[:1])
+
+    def gain(self) -> Tensor:
+        """Mean square of the entries of W that (H g)_m enters, per unit of it: (..., D).
+
+        W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D) for the structures [S] H G H [S]; others are refused.
+        """
+        left, right = self.structure.left, self.structure.right
+        if not self.structure.fused or None in left[1:] or None in right[:-1]:
+            raise UnsupportedError(f"the entries of W are not those of H g times scales for {self.structure.word!r}")
+        ones = torch.ones_like(self.scales[0]) if self.scales else torch.ones(self.plan.block_shape)
+        s1, s2 = (prod((self.scales[i] for i in steps if i is not None), start=ones) for steps in (left, right))
+        gain = fwht(fwht(s1.square()) * fwht(s2.square()), scale=float(self.plan.size) ** -3)
+        return gain.mean(-2) if self.shared and self.plan.blocks > 1 else gain
+
+    def _columns(self, product: Callable[["StructuredMatrix", Tensor], Tensor], like: Tensor | None = None) -> Tensor:
+        """A square matrix for each block, whose columns are products with the unit vectors: (..., K, D, D)."""
+        size, blocks = self.plan.size, self.plan.blocks
+        unit = torch.eye(size) if like is None else torch.eye(size, dtype=like.dtype, device=like.device)
+        if blocks == 1:
+            scales = [_new_axis(s, 1) for s in self.scales]
+            return product(StructuredMatrix(self.structure, self.plan, scales), unit).mT.unsqueeze(-3)
+        scales = [_new_axis(s, 2) for s in self.scales]
+        matrix = StructuredMatrix(self.structure, self.plan, scales, shared=self.shared)
+        columns = product(matrix, unit.unsqueeze(-2)).movedim(-3, -1)
+        return columns.expand(*columns.shape[:-3], blocks, size, size)
+
+    def _square(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
+        """All blocks times x: (..., [1,] D) -> (..., [K,] D)."""
+        left, right = self.structure.left, self.structure.right
+        if not self.structure.fused:
+            return self._steps(left, _value(g) * self._steps(right, x))
+        left, right, s1, s2 = left[1:], right[:-1], None, None
+        if left and (step := left[0]) is not None:
+            left, s1 = left[1:], self.scales[step]
+        if right and (step := right[-1]) is not None:
+            right, s2 = right[:-1], self.scales[step]
+        x = self._steps(right, x)
+        if isinstance(g, KernelNoise):
+            y = noisy_chain(x, s1, g.mean, g.log_std, s2, g.seed, g.offset, noise_shape=g.lead)
+        else:
+            y = chain(x, s1, g, s2)
+        return self._steps(left, y)
+
+    def _stacked(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
+        """K blocks on top of each other, times x: (..., D) -> (..., K D)."""
+        if isinstance(g, KernelNoise) and self.structure.fused:
+            over_blocks: Tensor | KernelNoise = g._replace(lead=(*g.lead, 1 if self.shared else self.plan.blocks))
+        else:
+            over_blocks = self._over_blocks(_value(g))
+        return self._square(over_blocks, x.unsqueeze(-2)).flatten(-2)
+
+    def _steps(self, steps: tuple[Step, ...], x: Tensor) -> Tensor:
+        for step in steps:
+            x = self._transform(x) if step is None else self.scales[step] * x
+        return x
+
+    def _transform(self, x: Tensor) -> Tensor:
+        return fwht(x, scale=self.plan.size**-0.5)
+
+    def _over_blocks(self, g: Tensor) -> Tensor:
+        """g with an axis for the blocks."""
+        return g.unsqueeze(-2) if self.shared and g.ndim > 1 else g
+
+    def _contract(self, g: Tensor, x: Tensor) -> Tensor:
+        """Inner products of x, seen as a D x D matrix X, with the blocks: (..., in_features) -> (..., K).
+
+        Outer factors move over to X, <X, S W> = <S X, W>. Of the core only the folded X is needed, because
+        (H diag(g) H)_ij is element i xor j of a vector: time O(D^2), which reading x takes anyway, plus O(D log D).
+        """
+        plan, structure = self.plan, self.structure
+        several = plan.blocks > 1
+        if g.ndim == 1 + (several and not self.shared) and all(s.ndim == 1 + several for s in self.scales):
+            return linear(x, self.dense(g))  # one weight for all rows
+        x = pad(x, (0, plan.size**2 - plan.in_features)).unflatten(-1, (plan.size, plan.size))
+        if several:
+            x, g = x.unsqueeze(-3), self._over_blocks(g)
+        core = 1 if structure.fused else 0
+        for step in structure.left[core:][::-1]:
+            x = self._transform(x.mT).mT if step is None else self.scales[step].unsqueeze(-1) * x
+        for step in structure.right[: len(structure.right) - core]:
+            x = self._transform(x) if step is None else self.scales[step].unsqueeze(-2) * x
+        if structure.fused:
+            y = (xor_fold(x) * fwht(g, scale=1 / plan.size)).sum(-1)
+        else:
+            y = (x.diagonal(dim1=-2, dim2=-1) * g).sum(-1)
+        return y if several else y.unsqueeze(-1)
+
+
+def xor_fold(x: Tensor) -> Tensor:
+    """Sums over the elements whose row and column differ by the same bits: (..., D, D) -> (..., D).
+
+    Element m is the sum of x[i, i xor m] over i. Each of the log2(D) passes halves the data, so the time is O(D^2).
+
+    >>> xor_fold(torch.tensor([[1.0, 2.0], [30.0, 40.0]]))
+    tensor([41., 32.])
+    """
+    x = x.unsqueeze(-3)
+    while (half := x.shape[-1] // 2) > 0:
+        same = x[..., :half, :half] + x[..., half:, half:]
+        other = x[..., :half, half:] + x[..., half:, :half]
+        x = torch.stack((same, other), dim=-3).flatten(-4, -3)
+    return x.flatten(-3)
+
+
+def _value(g: Tensor | KernelNoise) -> Tensor:
+    return g.value() if isinstance(g, KernelNoise) else g
+
+
+def _new_axis(vectors: Tensor, event_axes: int) -> Tensor:
+    """Room for the unit vectors before the last axes, when there are others before them."""
+    return vectors.unsqueeze(-1 - event_axes) if vectors.ndim > event_axes else vectors

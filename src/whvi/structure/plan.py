@@ -1,0 +1,60 @@
+"""How a weight of any shape is laid onto square blocks whose side is a power of two."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from whvi.errors import ArgumentError, InputTypeError
+
+Layout = Literal["stack", "embed", "reshape"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """K square blocks of side D that hold a weight of shape (out_features, in_features).
+
+    - ``stack``: W is the first rows of K blocks on top of each other, D >= in_features (algorithm 1 of the paper).
+    - ``embed``: W is the upper left part of one block, D >= both.
+    - ``reshape``: each output has a block of its own, whose rows are its weights, in turn: D^2 >= in_features.
+    """
+
+    layout: Layout
+    in_features: int
+    out_features: int
+    size: int
+    """D, the side of a block."""
+    blocks: int
+    """K, the number of blocks."""
+
+    @property
+    def block_shape(self) -> tuple[int, ...]:
+        """Shape of one vector for each block: (D) when there is a single block, else (K, D)."""
+        return (self.size,) if self.blocks == 1 else (self.blocks, self.size)
+
+
+def make_plan(layout: str, in_features: int, out_features: int) -> Plan:
+    """The plan for a weight of shape (out_features, in_features).
+
+    >>> make_plan("stack", 3, 10)
+    Plan(layout='stack', in_features=3, out_features=10, size=4, blocks=3)
+    >>> make_plan("reshape", 1000, 1).size
+    32
+    """
+    for name, value in (("in_features", in_features), ("out_features", out_features)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InputTypeError(f"{name} must be an int, got {type(value).__name__}")
+        if value < 1:
+            raise ArgumentError(f"{name} must be at least 1, got {value}")
+    if layout == "stack":
+        size = _power_of_two(in_features)
+        return Plan("stack", in_features, out_features, size, -(-out_features // size))
+    if layout == "embed":
+        return Plan("embed", in_features, out_features, _power_of_two(max(in_features, out_features)), 1)
+    if layout == "reshape":
+        side = 1 << ((in_features - 1).bit_length() + 1) // 2
+        return Plan("reshape", in_features, out_features, side, out_features)
+    raise ArgumentError(f"layout must be one of {', '.join(map(repr, get_args(Layout)))}, got {layout!r}")
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest power of two that is at least ``size``."""
+    return 1 << (size - 1).bit_length()
