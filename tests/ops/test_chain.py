@@ -24,6 +24,8 @@ LAYOUTS = {
     "empty batch": ((0,), (), ()),
     "no blocks": ((5, 1), (0,), ()),
     "mixed axes": ((2, 1, 4), (3, 1), (2, 1, 1)),
+    "draws that serve many rows": ((2, 5, 1), (3,), (2, 1, 1)),
+    "axes more mixed than kernels walk": ((2, 1, 4, 1), (3, 1, 5), (2, 1, 1, 1)),
 }
 SIZES = [1, 2, 8, 64, 128, 1024]
 
@@ -184,15 +186,15 @@ def test_forward_with_noise_allocates_input_and_output_only() -> None:
 @pytest.mark.parametrize(
     ("leads", "expected"),
     [
-        ([(64,), (), ()], (1, 64, 1, False)),
-        ([(64, 1), (3,), ()], (1, 64, 3, False)),
-        ([(4, 64, 1), (4, 1, 3), (4, 1, 1)], (4, 64, 3, False)),
-        ([(2, 5, 7), (), ()], (1, 70, 1, False)),
-        ([(2, 1, 4), (3, 1), (2, 1, 1)], (1, 24, 1, True)),
+        ([(64,), (), ()], (1, 64, 1, 0)),
+        ([(64, 1), (3,), ()], (1, 64, 3, 0)),
+        ([(4, 64, 1), (4, 1, 3), (4, 1, 1)], (4, 64, 3, 0)),
+        ([(2, 5, 7), (), ()], (1, 70, 1, 0)),
+        ([(2, 1, 4), (3, 1), (2, 1, 1)], (2, 3, 4, 1)),
+        ([(1, 2, 5, 1), (3,), (2, 1, 1)], (2, 5, 3, 2)),
+        ([(2, 1, 4, 1), (3, 1, 5), (2, 1, 1, 1)], (1, 120, 1, 4)),
     ],
 )
-def test_layout_finds_groups_rows_and_blocks(
-    leads: list[tuple[int, ...]], expected: tuple[int, int, int, bool]
-) -> None:
+def test_layout_finds_groups_rows_and_blocks(leads: list[tuple[int, ...]], expected: tuple[int, int, int, int]) -> None:
     found = layout.plan(leads, stack=True)
     assert (found.groups, found.rows, found.blocks, found.expand) == expected

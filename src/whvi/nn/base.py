@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.nn.draws import Draw, Shape, fixed_draw, is_fixed
 from whvi.ops import draw_seed
-from whvi.posterior import Point, Posterior
+from whvi.posterior import Point, Posterior, make_posterior
 from whvi.posterior.base import wide
+from whvi.posterior.spec import Spec
 
 STREAM = 1 << 48
 """Numbers of a seed's stream that belong to one random vector of a layer; the next vector starts there."""
@@ -112,7 +113,38 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
     """
     if draw is None or isinstance(posterior, Point):
         return wide(posterior.mean)
-    value = posterior.transport(draw.shape or (), draw.seed, stream * STREAM)
+    if draw.shape is None:
+        raise ArgumentError(
+            "this draw is one for each example, whose number only a forward pass knows; give it a shape"
+        )
+    value = posterior.transport(draw.shape, draw.seed, stream * STREAM)
     if axes and draw.shape:
         value = value[(slice(None),) * len(draw.shape) + (None,) * axes]
     return value
+
+
+def repeated(value: Tensor, draw: Draw | None, event_axes: int) -> Tensor:
+    """A value that ``value_at`` left without the axes of the draw, because it is fixed, once for each draw."""
+    if draw is None or not draw.shape or value.ndim > event_axes:
+        return value
+    return value.expand(*draw.shape, *value.shape)
+
+
+BIAS = 1
+"""Stream of noise of a layer's bias; the weight has the others."""
+
+
+def make_bias(bias: bool | Spec, size: int, like: Tensor) -> Posterior | None:
+    """The law of a bias: True for an independent Gaussian, False for none, or what a posterior is named by.
+
+    Args:
+        bias: as layers take it.
+        size: length of the bias.
+        like: a tensor of the wanted dtype and device.
+    """
+    return None if bias is False else make_posterior("diagonal" if bias is True else bias, like.new_zeros(size))
+
+
+def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) -> Tensor:
+    """y plus the bias at a draw: (..., features) -> the same; ``axes`` as for ``value_at``."""
+    return y if bias is None else y + value_at(bias, draw, BIAS, axes).to(y.dtype)

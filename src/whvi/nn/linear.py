@@ -1,24 +1,21 @@
 """Linear layers under a Walsh-Hadamard posterior."""
 
-import math
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from whvi.errors import ShapeError
-from whvi.nn.base import STREAM, BayesianLayer, value_at
+from whvi.nn.base import STREAM, add_bias
 from whvi.nn.draws import Draw
-from whvi.posterior import DiagonalGaussian, GaussianPrior, Point, Posterior, Prior, make_posterior
+from whvi.nn.structured import G, StructuredLayer
+from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import wide
-from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
-from whvi.structure import KernelNoise, StructuredMatrix, make_plan, parse
-
-_G, _BIAS, _SCALES = 0, 1, 2  # streams of noise
+from whvi.structure import KernelNoise, make_plan
 
 
-class WHVILinear(BayesianLayer):
+class WHVILinear(StructuredLayer):
     """y = W x + b with W = A diag(g) B, g ~ q(g): O(D) parameters and O(D log D) time.
 
     Args:
@@ -61,67 +58,38 @@ class WHVILinear(BayesianLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(draws)
-        self.structure = parse(structure)
-        self.plan = plan = make_plan(layout, in_features, out_features)
-        self.in_features, self.out_features = in_features, out_features
-        self.share_g = share_g
-        self.prior = prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
-        self.unit_prior = GaussianPrior(1.0)
-        g_variance = float(self.prior.variance) if isinstance(self.prior, GaussianPrior) else 1.0
-        # var(W_ij) = E[g^2] * product of E[s^2] / D; g stays at the size of its prior where scales can carry the rest.
-        needed = (2.0 / in_features if weight_variance is None else weight_variance) * plan.size
-        s_variance = (needed / g_variance) ** (1.0 / max(self.structure.scales, 1))
-        g_mean_variance = g_variance if self.structure.scales else needed
-
-        def normal(variance: float, *shape: int) -> Tensor:
-            return torch.randn(shape, device=device, dtype=dtype).mul_(variance**0.5)
-
-        g_shape = (plan.size,) if share_g else plan.block_shape
-        self.g = make_posterior(posterior, normal(g_mean_variance, *g_shape), LOG_STD + 0.5 * math.log(g_variance))
-        self.scales = nn.ModuleList(
-            make_posterior(scales, normal(s_variance, *plan.block_shape)) for _ in range(self.structure.scales)
+        super().__init__(
+            make_plan(layout, in_features, out_features),
+            1,
+            out_features,
+            bias,
+            structure=structure,
+            posterior=posterior,
+            scales=scales,
+            prior_variance=prior_variance,
+            share_g=share_g,
+            draws=draws,
+            weight_variance=weight_variance,
+            device=device,
+            dtype=dtype,
         )
-        self.bias: Posterior | None = None
-        if bias is not False:
-            zeros = torch.zeros(out_features, device=device, dtype=dtype)
-            self.bias = make_posterior("diagonal" if bias is True else bias, zeros)
-        self.matrix(None)  # refuses what does not go together
-
-    def matrix(self, draw: Draw | None, axes: int = 0) -> StructuredMatrix:
-        """The structured matrix with its scales at a draw; ``axes`` as for ``value_at``."""
-        values = [value_at(cast(Posterior, s), draw, _SCALES + i, axes) for i, s in enumerate(self.scales)]
-        return StructuredMatrix(self.structure, self.plan, values, shared=self.share_g)
+        self.in_features, self.out_features = in_features, out_features
 
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
         """The layer at a draw or at its mean."""
         axes = 0 if draw is None else x.ndim - 1 - len(draw.shape or ())
-        g = self.g
-        if draw is not None and type(g) is DiagonalGaussian:
-            lead = (*(draw.shape or ()), *(1,) * axes) if draw.shape else ()
-            noise = KernelNoise(wide(g.mean), wide(g.log_std), draw.seed, lead, _G * STREAM)
-            y = self.matrix(draw, axes).apply(noise, x)
+        law = self.g
+        g: Tensor | KernelNoise
+        if draw is not None and type(law) is DiagonalGaussian:  # its noise can be drawn inside the kernel
+            lead = (*draw.shape, *(1,) * axes) if draw.shape else ()
+            g = KernelNoise(wide(law.mean), wide(law.log_std), draw.seed, lead, G * STREAM)
         else:
-            y = self.matrix(draw, axes).apply(value_at(g, draw, _G, axes), x)
-        return y if self.bias is None else y + value_at(self.bias, draw, _BIAS, axes).to(y.dtype)
+            g = self.g_at(draw, axes)
+        return add_bias(self.matrix(draw, axes).apply(g, x), self.bias, draw, axes)
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """W at a draw, or its mean: (*draw.shape, out_features, in_features)."""
-        return self.matrix(draw).dense(value_at(self.g, draw, _G))
-
-    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
-        """b at a draw, or its mean: (*draw.shape, out_features)."""
-        return None if self.bias is None else value_at(self.bias, draw, _BIAS)
-
-    def kl_terms(self) -> dict[nn.Module, Tensor]:
-        """Of g, of the bias and of scales that are inferred."""
-        terms: dict[nn.Module, Tensor] = {}
-        if not isinstance(self.g, Point):
-            terms[self.g] = self.g.kl(self.prior.given(lambda: self.matrix(None).gain()))
-        for vector in (self.bias, *self.scales):
-            if isinstance(vector, Posterior) and not isinstance(vector, Point):
-                terms[vector] = vector.kl(self.unit_prior)
-        return terms
+        return self.dense(draw)
 
     def check(self, x: Tensor) -> None:
         """The last axis must be ``in_features``."""
@@ -131,12 +99,8 @@ class WHVILinear(BayesianLayer):
             )
 
     def extra_repr(self) -> str:
-        """Sizes and structure, for ``print``."""
-        plan = self.plan
-        return (
-            f"{self.in_features}, {self.out_features}, structure={self.structure.word!r}, layout={plan.layout!r}, "
-            f"blocks={plan.blocks} x {plan.size}, share_g={self.share_g}, draws={self.draws!r}"
-        )
+        """Sizes, structure and draws, for ``print``."""
+        return f"{self.in_features}, {self.out_features}, layout={self.plan.layout!r}, {super().extra_repr()}"
 
 
 class WHVIColumn(WHVILinear):

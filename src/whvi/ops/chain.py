@@ -8,10 +8,10 @@ from torch import Tensor
 
 from whvi.errors import DeviceError
 from whvi.ops import registry
-from whvi.ops.checks import check_input, check_offset, check_operand, check_scale, check_shape
-from whvi.ops.layout import Shape, broadcast, plan
+from whvi.ops.checks import HALF, check_input, check_offset, check_operand, check_scale, check_shape, widened
+from whvi.ops.layout import Layout, Shape, broadcast, plan
 from whvi.ops.noise import as_seed, normal
-from whvi.ops.recording import forward_mode_active, in_graph, record
+from whvi.ops.recording import forward_mode_active, in_front, in_graph, record
 
 Maybe = Tensor | None
 
@@ -38,14 +38,13 @@ def chain(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, *, scale: float | None = N
             [3., 4.]])
     """
     try:  # the kernel checks what it is given; only when it refuses is the reason looked for
-        if x.dtype in _HALF:
-            s1, g, s2 = _widened(x, s1), _widened(x, g), _widened(x, s2)
+        if x.dtype in HALF:
+            s1, g, s2 = widened(x, s1), widened(x, g), widened(x, s2)
         layout = plan([x.shape[:-1], _lead(s1), g.shape[:-1], _lead(s2)], stack=True)
         if layout.expand:
             _explain(x, scale, s1=s1, g=g, s2=s2)  # before expand() could make a wrong last axis fit
-            shape = (*layout.lead, x.shape[-1])
-            x, g = x.expand(shape), g.expand(shape)
-            s1, s2 = (None if s is None else s.expand(shape) for s in (s1, s2))
+            x, g = _spread(x, layout), _spread(g, layout)
+            s1, s2 = (None if s is None else _spread(s, layout) for s in (s1, s2))
         call = (0, *layout[:5], 1.0 / x.shape[-1] if scale is None else scale)
         return _run(x, s1, g, s2, None, None, call)
     except _REFUSED:
@@ -88,9 +87,9 @@ def noisy_chain(
         check_shape("noise_shape", noise_shape)
     try:
         seed = as_seed(seed, x.device)
-        std = _widened(x, log_std).exp()
-        if x.dtype in _HALF:
-            s1, mean, s2 = _widened(x, s1), _widened(x, mean), _widened(x, s2)
+        std = widened(x, log_std).exp()
+        if x.dtype in HALF:
+            s1, mean, s2 = widened(x, s1), widened(x, mean), widened(x, s2)
         if seed.device != x.device:
             raise DeviceError(f"seed is on {seed.device}, but x is on {x.device}; use draw_seed(device=x.device)")
         leads = [x.shape[:-1], _lead(s1), mean.shape[:-1], _lead(s2), std.shape[:-1]]
@@ -122,14 +121,6 @@ def _run(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, ca
 _REFUSED = (RuntimeError, AttributeError, TypeError, IndexError, ZeroDivisionError)
 
 
-_HALF = (torch.bfloat16, torch.float16)
-
-
-def _widened(x: Tensor, operand: Any) -> Any:
-    """A parameter in x's own half precision is brought to float32, which x is computed in."""
-    return operand.float() if x.dtype in _HALF and operand is not None and operand.dtype == x.dtype else operand
-
-
 def _explain(x: object, scale: object, **operands: object) -> None:
     """Raise the error that says which argument does not fit, if one does not."""
     check_input("x", x)
@@ -138,6 +129,12 @@ def _explain(x: object, scale: object, **operands: object) -> None:
     for name, operand in operands.items():
         if operand is not None or name not in ("s1", "s2"):
             check_operand(name, operand, x)
+
+
+def _spread(operand: Tensor, layout: Layout) -> Tensor:
+    """The operand, repeated over the first axes that the layout names."""
+    shape = (1,) * (len(layout.lead) + 1 - operand.ndim) + tuple(operand.shape)
+    return operand.expand(*layout.lead[: layout.expand], *shape[layout.expand :])
 
 
 def _lead(operand: Maybe) -> Shape | None:
@@ -152,14 +149,6 @@ def _stacked(call: Call, batch: int) -> Call:
     """``batch`` such calls at once, each operand with a further axis in front."""
     offset, lead, groups, rows, blocks, varies, scale = call
     return offset, (batch, *lead), batch * groups, rows, blocks, varies, scale
-
-
-def _in_front(dims: Sequence[int | None], tensors: Sequence[Maybe], size: int) -> list[Maybe]:
-    """The tensors of a vmapped call with the batch as first axis, repeated where there is none."""
-    return [
-        None if t is None else (t.expand(size, *t.shape) if d is None else t.movedim(d, 0))
-        for d, t in zip(dims, tensors, strict=True)
-    ]
 
 
 class _Chain(torch.autograd.Function):
@@ -190,7 +179,7 @@ class _Chain(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Maybe, ...]:
         x, s1, g, s2, std, _, _ = ctx.needs_input_grad
         needs = x | s1 << 1 | g << 2 | s2 << 3 | std << 4
-        if torch.is_grad_enabled():  # this gradient may itself be differentiated
+        if torch.is_grad_enabled() or forward_mode_active():  # this gradient may itself be differentiated
             parts = record(_ChainBackward, grads[0], *ctx.saved_tensors, ctx.call, needs)
         else:
             parts = registry.chain_backward(grads[0], *ctx.saved_tensors, *ctx.call, needs)
@@ -208,7 +197,7 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
         *tensors, call = inputs
-        front = _in_front(in_dims[:6], tensors, info.batch_size)
+        front = in_front(in_dims[:6], tensors, info.batch_size)
         return record(_Chain, *front, _stacked(call, info.batch_size)), 0
 
 
@@ -277,7 +266,7 @@ class _ChainBackward(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
         *tensors, call, needs = inputs
-        front = _in_front(in_dims[:7], tensors, info.batch_size)
+        front = in_front(in_dims[:7], tensors, info.batch_size)
         parts = record(_ChainBackward, *front, _stacked(call, info.batch_size), needs)
         return parts, _wanted(tensors[1:], needs)
 
@@ -308,7 +297,7 @@ def _plus(a: Maybe, b: Tensor) -> Tensor:
 
 
 def _vmap_chain(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
-    front = _in_front(in_dims[:6], args[:6], info.batch_size)
+    front = in_front(in_dims[:6], args[:6], info.batch_size)
     return torch.ops.whvi.chain(*front, *_stacked(args[6:], info.batch_size)), 0
 
 
@@ -316,7 +305,7 @@ def _vmap_chain_backward(
     info: Any, in_dims: tuple[Any, ...], *args: Any
 ) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
     *call, needs = args[7:]
-    front = _in_front(in_dims[:7], args[:7], info.batch_size)
+    front = in_front(in_dims[:7], args[:7], info.batch_size)
     parts = torch.ops.whvi.chain_backward(*front, *_stacked(tuple(call), info.batch_size), needs)
     return parts, _wanted(args[1:6], needs)
 

@@ -22,8 +22,8 @@ class Layout(NamedTuple):
     rows: int
     blocks: int
     varies: int
-    expand: bool = False
-    """The operands must be expanded to ``lead`` first: their axes are too mixed for groups, rows and blocks."""
+    expand: int = 0
+    """Leading axes that all operands must be expanded over first, because they are too mixed for what kernels walk."""
 
 
 def plan(leads: Sequence[Shape | None], *, stack: bool) -> Layout:
@@ -40,6 +40,7 @@ def plan(leads: Sequence[Shape | None], *, stack: bool) -> Layout:
     lead = broadcast([shape for shape in leads if shape is not None])
     full = [None if shape is None else (1,) * (len(lead) - len(shape)) + tuple(shape) for shape in leads]
     runs: list[tuple[int, tuple[int, ...]]] = []
+    first_end = 0
     for axis, size in enumerate(lead):
         if size == 1:
             continue
@@ -49,17 +50,22 @@ def plan(leads: Sequence[Shape | None], *, stack: bool) -> Layout:
             runs[-1] = (runs[-1][0] * size, varies)
         else:
             runs.append((size, varies))
-    groups = 1
+        if len(runs) == 1:
+            first_end = axis + 1
+    groups, expand = 1, 0
     # A first axis on which everything varies is a stack of problems, unless it holds the only rows of operand 0.
     if stack and len(runs) > 1 and _everything(runs[0][1], full) and (len(runs) == 3 or runs[1][1][0]):
         groups, runs = runs[0][0], runs[1:]
+    elif stack and len(runs) == 3:
+        # Those that stay the same there, such as scales for draws that serve many rows, are repeated: they are small.
+        groups, runs, expand = runs[0][0], runs[1:], first_end
     if len(runs) > 2:
         everywhere = sum(1 << 2 * i for i, shape in enumerate(full) if shape is not None)
-        return Layout(lead, 1, prod(lead), 1, everywhere, expand=True)
+        return Layout(lead, 1, prod(lead), 1, everywhere, expand=len(lead))
     nowhere = (1, (0,) * len(leads))
     (rows, in_rows), (blocks, in_blocks) = [*runs, nowhere, nowhere][:2]
     bits = sum(r << 2 * i | b << 2 * i + 1 for i, (r, b) in enumerate(zip(in_rows, in_blocks, strict=True)))
-    return Layout(lead, groups, rows, blocks, bits)
+    return Layout(lead, groups, rows, blocks, bits, expand)
 
 
 def only_rows(lead: Shape) -> Layout:

@@ -64,8 +64,8 @@ class DiagonalGaussian(Gaussian):
         return wide(self.log_std).sum()
 
     def prior_trace(self, prior: Prior) -> Tensor:
-        """Of exp(2 log_std)."""
-        return prior.trace((2.0 * wide(self.log_std)).exp())
+        """Of diag(exp(2 log_std))."""
+        return prior.trace(wide(self.log_std).exp())
 
     def covariance_root(self) -> Tensor:
         """diag(exp(log_std)): (..., D, D)."""
@@ -102,7 +102,7 @@ class LowRankGaussian(Gaussian):
 
     def prior_trace(self, prior: Prior) -> Tensor:
         """Of the diagonal, and of the columns of F."""
-        return prior.trace((2.0 * wide(self.log_std)).exp()) + prior.quadratic(wide(self.factor).mT).sum(-1)
+        return prior.trace(wide(self.log_std).exp()) + prior.quadratic(wide(self.factor).mT).sum(-1)
 
     def covariance_root(self) -> Tensor:
         """(diag(exp(log_std)), F): (..., D, D + r)."""

@@ -19,8 +19,8 @@ class Prior(nn.Module, ABC):
         """z^T P^-1 z: (..., D) -> (...)."""
 
     @abstractmethod
-    def trace(self, variance: Tensor) -> Tensor:
-        """tr(P^-1 diag(variance)): (..., D) -> (...)."""
+    def trace(self, std: Tensor) -> Tensor:
+        """tr(P^-1 diag(std^2)): (..., D) -> (...)."""
 
     @abstractmethod
     def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
@@ -60,12 +60,12 @@ class GaussianPrior(Prior):
 
     def quadratic(self, z: Tensor) -> Tensor:
         """|z|^2 / variance: (..., D) -> (...)."""
-        square: Tensor = torch.linalg.vecdot(z, z)
-        return square / self.variance
+        square = z.dot(z) if z.ndim == 1 else (z * z).sum(-1)  # on small vectors the number of operations is the cost
+        return square if self.log_variance is None and self._variance == 1.0 else square / self.variance
 
-    def trace(self, variance: Tensor) -> Tensor:
-        """Sum of ``variance`` over that of the prior: (..., D) -> (...)."""
-        return variance.sum(-1) / self.variance
+    def trace(self, std: Tensor) -> Tensor:
+        """|std|^2 / variance: (..., D) -> (...)."""
+        return self.quadratic(std)
 
     def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
         """n log(variance)."""
@@ -104,7 +104,7 @@ class ConstantWeightVariance(Prior):
         """Not defined before the scales are known."""
         raise self._unresolved()
 
-    def trace(self, variance: Tensor) -> Tensor:
+    def trace(self, std: Tensor) -> Tensor:
         """Not defined before the scales are known."""
         raise self._unresolved()
 
@@ -135,9 +135,9 @@ class SpectralPrior(Prior):
         """Sum of (H z)^2 / spectrum: (..., D) -> (...)."""
         return (fwht(z, scale=z.shape[-1] ** -0.5).square() / self.spectrum).sum(-1)
 
-    def trace(self, variance: Tensor) -> Tensor:
+    def trace(self, std: Tensor) -> Tensor:
         """P^-1 has the constant diagonal mean(1 / spectrum): (..., D) -> (...)."""
-        return variance.sum(-1) * self.spectrum.reciprocal().mean(-1)
+        return std.square().sum(-1) * self.spectrum.reciprocal().mean(-1)
 
     def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
         """Sum of log(spectrum)."""

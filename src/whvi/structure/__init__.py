@@ -2,6 +2,17 @@
 
 from whvi.structure.matrix import KernelNoise, StructuredMatrix
 from whvi.structure.plan import Plan, make_plan
+from whvi.structure.random import Fastfood, OrthogonalRandomFeatures, RandomOperator
 from whvi.structure.spec import Structure, parse
 
-__all__ = ["KernelNoise", "Plan", "Structure", "StructuredMatrix", "make_plan", "parse"]
+__all__ = [
+    "Fastfood",
+    "KernelNoise",
+    "OrthogonalRandomFeatures",
+    "Plan",
+    "RandomOperator",
+    "Structure",
+    "StructuredMatrix",
+    "make_plan",
+    "parse",
+]

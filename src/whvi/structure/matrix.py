@@ -62,11 +62,6 @@ class StructuredMatrix:
     def __init__(self, structure: Structure, plan: Plan, scales: Sequence[Tensor], *, shared: bool = True) -> None:
         if len(scales) != structure.scales:
             raise ArgumentError(f"structure {structure.word!r} has {structure.scales} scales, got {len(scales)}")
-        if shared and plan.blocks > 1 and not structure.scales:
-            raise ArgumentError(
-                f"structure {structure.word!r} has no scales: {plan.blocks} blocks that share one g would be equal; "
-                "use share_g=False, layout='embed', or a structure with an S"
-            )
         self.structure = structure
         self.plan = plan
         self.scales = scales
@@ -155,7 +150,10 @@ class StructuredMatrix:
             over_blocks: Tensor | KernelNoise = g._replace(lead=(*g.lead, 1 if self.shared else self.plan.blocks))
         else:
             over_blocks = self._over_blocks(_value(g))
-        return self._square(over_blocks, x.unsqueeze(-2)).flatten(-2)
+        y = self._square(over_blocks, x.unsqueeze(-2))
+        if not self.scales and self.shared:  # nothing tells the blocks apart
+            y = y.expand(*y.shape[:-2], self.plan.blocks, self.plan.size)
+        return y.flatten(-2)
 
     def _steps(self, steps: tuple[Step, ...], x: Tensor) -> Tensor:
         for step in steps:
@@ -191,7 +189,7 @@ class StructuredMatrix:
             y = (xor_fold(x) * fwht(g, scale=1 / plan.size)).sum(-1)
         else:
             y = (x.diagonal(dim1=-2, dim2=-1) * g).sum(-1)
-        return y if several else y.unsqueeze(-1)
+        return y.expand(*y.shape[:-1], plan.blocks) if several else y.unsqueeze(-1)
 
 
 def xor_fold(x: Tensor) -> Tensor:

@@ -1,0 +1,110 @@
+"""Convolutions under a Walsh-Hadamard posterior."""
+
+import torch
+from torch import Tensor
+
+from whvi.nn.base import add_bias
+from whvi.nn.draws import Draw
+from whvi.nn.geometry import ConvGeometry, Size
+from whvi.nn.structured import StructuredLayer
+from whvi.posterior import Prior
+from whvi.posterior.spec import Spec
+from whvi.structure import make_plan
+
+
+class WHVIConv2d(StructuredLayer):
+    """A convolution whose filters, as a matrix (out_channels, in_channels * kernel area), are W = A diag(g) B.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
+        bias and the others: as for ``WHVILinear``. Each group has scales of its own; ``share_g`` is across groups too.
+
+    Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
+
+    With a draw for each example the filters are applied to the patches of the image without being built; with one draw
+    for many images they are built and handed to torch's convolution.
+
+    Law: under a fixed draw, forward(x) == conv2d(x, weight(draw), bias_value(draw)).
+
+    >>> layer = WHVIConv2d(3, 16, 3, padding="same")
+    >>> layer(torch.randn(2, 3, 8, 8)).shape
+    torch.Size([2, 16, 8, 8])
+    """
+
+    feature_axes = 3
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool | Spec = True,
+        padding_mode: str = "zeros",
+        *,
+        structure: str = "SHGHS",
+        posterior: Spec = "diagonal",
+        scales: Spec = "optimised",
+        prior_variance: float | Prior = 1.0,
+        share_g: bool = True,
+        layout: str = "stack",
+        draws: str = "example",
+        weight_variance: float | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        geometry = ConvGeometry(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
+        _, per_group, height, width = geometry.weight_shape
+        super().__init__(
+            make_plan(layout, per_group * height * width, out_channels // groups),
+            groups,
+            out_channels,
+            bias,
+            structure=structure,
+            posterior=posterior,
+            scales=scales,
+            prior_variance=prior_variance,
+            share_g=share_g,
+            draws=draws,
+            weight_variance=weight_variance,
+            device=device,
+            dtype=dtype,
+        )
+        self.geometry = geometry
+
+    def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
+        """The layer at a draw or at its mean."""
+        if draw is None or not draw.shape:
+            return self._convolve(x, self.weight(draw), self.bias_value(draw))
+        axes = x.ndim - 3 - len(draw.shape)
+        if axes:  # several images for each draw
+            weights, biases = self.weight(draw).unbind(), self.bias_value(draw)
+            each = (None,) * len(weights) if biases is None else biases.unbind()
+            return torch.stack([self._convolve(*part) for part in zip(x.unbind(), weights, each, strict=True)])
+        patches = self.geometry.patches(x)
+        if self.groups == 1:
+            patches = patches.squeeze(-3)
+        y = self.matrix(draw, 0, 1).apply(self.g_at(draw, 0, 1), patches)
+        if self.groups == 1:
+            y = y.unsqueeze(-3)
+        y = self.geometry.fold_output(y, *x.shape[-2:])
+        return add_bias(y.movedim(-3, -1), self.bias, draw, 2).movedim(-1, -3)
+
+    def weight(self, draw: Draw | None = None) -> Tensor:
+        """The filters at a draw, or their mean: (*draw.shape, out_channels, in_channels / groups, kh, kw)."""
+        lead = draw.shape if draw is not None and draw.shape else ()
+        return self.dense(draw).reshape(*lead, *self.geometry.weight_shape)
+
+    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self.geometry.convolve(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+
+    def check(self, x: Tensor) -> None:
+        """The third axis from the end must be ``in_channels``, and the kernel must fit."""
+        self.geometry.check(x)
+
+    def extra_repr(self) -> str:
+        """Geometry, structure and draws, for ``print``."""
+        return f"{self.geometry.extra_repr()}, {super().extra_repr()}"

@@ -1,0 +1,169 @@
+"""What a two-dimensional convolution is apart from its weight: sizes, strides, padding, groups."""
+
+import warnings
+from math import prod
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whvi.errors import ArgumentError, InputTypeError, ShapeError
+from whvi.nn.parts import whole_number
+
+Pair = tuple[int, int]
+Size = int | Pair
+
+
+class ConvGeometry:
+    """How a convolution reads its input; plain numbers, so a layer that holds one has no more state than before.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
+
+    They are kept under the same names, as pairs where they are pairs; ``padding`` may also be "same" or "valid".
+
+    Law: fold_output(patches(x) @ weight.reshape(groups, out_channels // groups, -1).mT, H, W) == convolve(x, weight).
+
+    >>> geometry = ConvGeometry(4, 6, 3, stride=2, padding=1, groups=2)
+    >>> geometry.weight_shape, geometry.output_size(8, 9)
+    ((6, 2, 3, 3), (4, 5))
+    >>> geometry.patches(torch.randn(5, 4, 8, 9)).shape
+    torch.Size([5, 2, 20, 18])
+    """
+
+    padding: Pair | str
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+    ) -> None:
+        self.in_channels = whole_number("in_channels", in_channels)
+        self.out_channels = whole_number("out_channels", out_channels)
+        self.kernel_size = _pair("kernel_size", kernel_size)
+        self.stride = _pair("stride", stride)
+        self.padding = padding if isinstance(padding, str) else _pair("padding", padding, least=0)
+        self.dilation = _pair("dilation", dilation)
+        self.groups = whole_number("groups", groups)
+        self.padding_mode = padding_mode
+        try:
+            with warnings.catch_warnings():  # such as torch's hint that "same" and an even kernel may copy the input
+                warnings.simplefilter("ignore")
+                mode: Any = padding_mode
+                sizes = (self.kernel_size, self.stride, self.padding, self.dilation)
+                plain = nn.Conv2d(in_channels, out_channels, *sizes, groups, False, mode, device="meta")
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"no such convolution: {error}") from None
+        left, right, top, bottom = plain._reversed_padding_repeated_twice
+        self._margins = (left, right, top, bottom)
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """(out_channels, in_channels / groups, kernel height, kernel width)."""
+        return (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
+
+    def output_size(self, height: int, width: int) -> Pair:
+        """Height and width of the output for an input of that height and width."""
+        left, right, top, bottom = self._margins
+        rows, columns = (
+            (size - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, stride, dilation in zip(
+                (height + top + bottom, width + left + right), self.kernel_size, self.stride, self.dilation, strict=True
+            )
+        )
+        return rows, columns
+
+    def convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """The convolution: (..., in_channels, H, W) -> (..., out_channels, H', W')."""
+        y = self._convolve(x.reshape(prod(x.shape[:-3]), *x.shape[-3:]), weight, bias, self.groups)
+        return y.reshape(*x.shape[:-3], *y.shape[1:])
+
+    def convolve_each(self, x: Tensor, weight: Tensor) -> Tensor:
+        """S kernels, each for a part of x: (S, ..., in_channels, H, W), (S, *weight_shape) -> (S, ..., out, H', W').
+
+        As one convolution with S times the groups.
+        """
+        count, lead = x.shape[0], x.shape[1:-3]
+        parts = x.reshape(count, prod(lead), *x.shape[-3:]).transpose(0, 1).flatten(1, 2)
+        y = self._convolve(parts, weight.flatten(0, 1), None, count * self.groups)
+        y = y.reshape(prod(lead), count, self.out_channels, *y.shape[2:]).transpose(0, 1)
+        return y.reshape(count, *lead, *y.shape[2:])
+
+    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            x, padding = self._pad(x), (0, 0)
+        return functional.conv2d(x, weight, bias, self.stride, padding, self.dilation, groups)
+
+    def patches(self, x: Tensor) -> Tensor:
+        """What the kernel sees at each of the L = H' W' positions of the output, for each group.
+
+        (..., in_channels, H, W) -> (..., groups, L, in_channels / groups * kernel height * kernel width).
+        """
+        lead, (rows, columns) = x.shape[:-3], self.output_size(*x.shape[-2:])
+        x = self._pad(x.reshape(prod(lead), *x.shape[-3:])).unflatten(1, (self.groups, -1)).movedim(2, 4)
+        # One shifted view of x for each element of the kernel, and one copy that lays them side by side; unlike
+        # F.unfold this needs no transposed copy after it, and unlike Tensor.unfold its gradient has a rule for vmap.
+        across = [_reach(j * self.dilation[1], columns, self.stride[1]) for j in range(self.kernel_size[1])]
+        down = [_reach(i * self.dilation[0], rows, self.stride[0]) for i in range(self.kernel_size[0])]
+        views = [x[:, :, i, j] for i in down for j in across]  # each (batch, groups, H', W', channels)
+        stacked = torch.stack(views, -1) if len(views) > 1 else views[0].unsqueeze(-1)
+        return stacked.reshape(*lead, self.groups, rows * columns, prod(self.weight_shape[1:]))
+
+    def fold_output(self, y: Tensor, height: int, width: int) -> Tensor:
+        """Outputs at the positions, back in the plane: (..., groups, L, out / groups) -> (..., out, H', W').
+
+        Args:
+            y: one row for each row of ``patches``.
+            height, width: of the input.
+        """
+        y = y.mT.flatten(-3, -2)
+        return y.reshape(*y.shape[:-1], *self.output_size(height, width))
+
+    def check(self, x: Tensor) -> None:
+        """Raise the error that says what is wrong with the shape of x, if anything is."""
+        if x.ndim < 3 or x.shape[-3] != self.in_channels:
+            raise ShapeError(
+                f"x has shape {tuple(x.shape)}, but must be (..., channels, height, width) "
+                f"with in_channels = {self.in_channels}"
+            )
+        if min(self.output_size(*x.shape[-2:])) < 1:
+            raise ShapeError(
+                f"x has shape {tuple(x.shape)}, but with its padding it is smaller than the kernel, "
+                f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}"
+            )
+
+    def extra_repr(self) -> str:
+        """Arguments as nn.Conv2d prints them, without those at their default."""
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        defaults = {"padding": (0, 0), "dilation": (1, 1), "groups": 1, "padding_mode": "zeros"}
+        return text + "".join(f", {k}={getattr(self, k)!r}" for k, v in defaults.items() if getattr(self, k) != v)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"
+
+    def _pad(self, x: Tensor) -> Tensor:
+        """x with its margins: (batch, C, H, W) -> (batch, C, H + ..., W + ...)."""
+        if not any(self._margins):
+            return x
+        return functional.pad(x, self._margins, "constant" if self.padding_mode == "zeros" else self.padding_mode)
+
+
+def _reach(start: int, count: int, step: int) -> slice:
+    """The places of ``count`` elements, ``step`` apart."""
+    return slice(start, start + (count - 1) * step + 1, step)
+
+
+def _pair(name: str, value: Size, least: int = 1) -> Pair:
+    if isinstance(value, int):
+        return (whole_number(name, value, least),) * 2
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InputTypeError(f"{name} must be an int or two of them, got {value!r}")
+    return cast(Pair, tuple(whole_number(name, each, least) for each in value))

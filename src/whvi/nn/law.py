@@ -1,0 +1,195 @@
+"""The law of a structured weight: W is linear in g, so a Gaussian g makes a Gaussian W."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import UnsupportedError
+from whvi.posterior import Point, Posterior
+from whvi.posterior.base import wide
+from whvi.structure import StructuredMatrix
+
+LIMIT = 4096
+"""Most entries of W for which the dense covariance of vec(W) is made: 16.8 million numbers."""
+_CHUNK = 1 << 22  # numbers of deviations from the mean that are held at a time
+
+_INSTEAD = "sample it instead: layer.weight(layer.draw((n,)))"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightDistribution:
+    """W = sum_k g_k E_k with g ~ N(mean, R R^T), so vec(W) ~ N(A mean, A R R^T A^T), where column k of A is vec(E_k).
+
+    vec stacks columns: entry (i, j) of W has the number j * out_features + i. For K blocks with a g of their own, g is
+    all of them, one after the other. Everything is made when it is asked for, from the parameters as they were when the
+    law was taken, and is differentiable by them.
+
+    Args:
+        matrix: W as a function of g.
+        g_mean: of the shape that ``matrix`` wants, n numbers.
+        g_root: R, of shape (n, q).
+
+    >>> from whvi.nn import WHVILinear
+    >>> law = WHVILinear(4, 8).weight_distribution()
+    >>> law.row_covariance.shape, law.column_covariance.shape, law.covariance.shape
+    (torch.Size([8, 8]), torch.Size([4, 4]), torch.Size([32, 32]))
+    """
+
+    matrix: StructuredMatrix
+    g_mean: Tensor
+    g_root: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """M = E[W]: (out, in)."""
+        return self.matrix.dense(self.g_mean)
+
+    @property
+    def variance(self) -> Tensor:
+        """Of each entry of W: (out, in)."""
+        return self._sum(lambda x: x.square().sum(0))
+
+    @property
+    def row_covariance(self) -> Tensor:
+        """U = E[(W - M)(W - M)^T]: (out, out).
+
+        Law: U == row_root @ row_root.T, the covariance of rows summed over the columns.
+        """
+        return self._sum(lambda x: torch.tensordot(x, x, dims=([0, 2], [0, 2])))
+
+    @property
+    def column_covariance(self) -> Tensor:
+        """V = E[(W - M)^T (W - M)] / tr(U): (in, in), with trace 1; all zero when nothing is random.
+
+        Law: V == column_root @ column_root.T.
+        """
+        unscaled = self._sum(lambda x: torch.tensordot(x, x, dims=([0, 1], [0, 1])))
+        return unscaled / _positive(unscaled.trace())
+
+    @property
+    def row_root(self) -> Tensor:
+        """U^(1/2) of the paper: (out, in * q), S1 H T2 for W = S1 H diag(g) H S2.
+
+        Row i of T2 is the column-wise vec of (R_ij (H S2)_ij'), j the row and j' the column: column j' q + j of the
+        root is column j' of the deviation of W that unit j of the noise makes.
+        """
+        return self._deviations(self.g_root).permute(1, 2, 0).flatten(1)
+
+    @property
+    def column_root(self) -> Tensor:
+        """V^(1/2) of the paper: (in, out * q), S2 H T1 / sqrt(tr U) for W = S1 H diag(g) H S2; T1 is T2 with S1."""
+        root = self._deviations(self.g_root).permute(2, 1, 0).flatten(1)
+        return root / _positive(root.square().sum()).sqrt()
+
+    @property
+    def linear_map(self) -> Tensor:
+        """A with vec(W) = A g: (out * in, n).
+
+        Law: A @ g.flatten() == matrix.dense(g).T.flatten().
+        """
+        g = self.g_mean
+        return _vec(self._deviations(torch.eye(g.numel(), dtype=g.dtype, device=g.device)))
+
+    @property
+    def covariance(self) -> Tensor:
+        """A R R^T A^T, the covariance of vec(W), exactly: (out * in, out * in), of rank n at most; for small W only."""
+        self._check_size()
+        root = _vec(self._deviations(self.g_root))
+        return root @ root.T
+
+    @property
+    def matrix_normal_covariance(self) -> Tensor:
+        """V kron U, the covariance of vec(W) if W were matrix normal: (out * in, out * in); for small W only.
+
+        It is NOT the law of W, though the paper says so. The matrix normal MN(M, U, V) has the mean, the row and the
+        column covariance of W, but where both are regular it spreads over all out * in directions, W over n of them.
+        """
+        self._check_size()
+        return torch.kron(self.column_covariance, self.row_covariance)
+
+    def lq(self) -> tuple[Tensor, Tensor]:
+        """The diagonal of L, (out * in), and Q, (out * in, n): the scales stretch W, the transforms only rotate g.
+
+        W_ij = s1_i s2_j sum_m H_im H_mj g_m: L holds s1_i s2_j, and Q is what unit scales leave of A. K blocks that
+        share g repeat Q, so that it is divided by sqrt(K), and L multiplied by it. For the words [S] H G H [S] on whole
+        blocks; others have no such decomposition.
+
+        Law: L[:, None] * Q == linear_map, and Q.T @ Q == I.
+        """
+        matrix = self.matrix
+        plan, word = matrix.plan, matrix.structure.word
+        if word.strip("S") != "HGH":
+            raise UnsupportedError(f"structure {word!r} has no LQ decomposition; 'SHGHS', 'SHGH', 'HGHS' and 'HGH' do")
+        if plan.out_features * plan.in_features != plan.blocks * plan.size**2:
+            raise UnsupportedError(
+                f"a weight of shape {(plan.out_features, plan.in_features)} does not fill its {plan.blocks} blocks of "
+                f"side {plan.size}, so the columns of Q are not orthogonal; use sizes that are whole blocks"
+            )
+        repeats = plan.blocks**0.5 if matrix.shared else 1.0
+        # At g = (D, 0, 0, ...) the core H G H is all ones, so that W is the product of its scales.
+        ones = torch.zeros_like(self.g_mean)
+        ones[..., 0] = plan.size
+        rotation = WeightDistribution(_with_scales(matrix, torch.ones_like), self.g_mean, self.g_root)
+        return matrix.dense(ones).T.flatten() * repeats, rotation.linear_map / repeats
+
+    def _deviations(self, columns: Tensor) -> Tensor:
+        """W at each column of a matrix, seen as a g: (n, q) -> (q, out, in)."""
+        return self.matrix.dense(columns.T.unflatten(1, self.g_mean.shape))
+
+    def _chunks(self) -> Iterator[Tensor]:
+        plan = self.matrix.plan
+        count = max(1, _CHUNK // (plan.blocks * plan.size**2))
+        for columns in self.g_root.split(count, dim=1):
+            yield self._deviations(columns)
+
+    def _sum(self, term: Callable[[Tensor], Tensor]) -> Tensor:
+        """Sum over the units of noise, a few at a time: all of them together are D times as large as W."""
+        return reduce(torch.add, map(term, self._chunks()))
+
+    def _check_size(self) -> None:
+        plan = self.matrix.plan
+        entries = plan.out_features * plan.in_features
+        if entries > LIMIT:
+            raise UnsupportedError(
+                f"the covariance of the {entries:,} entries of W has {entries**2:,} numbers; it is made for at most "
+                f"{LIMIT:,} entries; use variance, row_covariance and column_covariance instead"
+            )
+
+
+def weight_distribution(matrix: StructuredMatrix, g: Posterior, scales: Iterable[nn.Module]) -> WeightDistribution:
+    """The law of W for the law of g, at fixed scales.
+
+    Args:
+        matrix: W as a function of g.
+        g: a Gaussian or a point.
+        scales: the laws of the scales in ``matrix``, which must be points.
+    """
+    if not all(isinstance(scale, Point) for scale in scales):
+        raise UnsupportedError(f"W is not Gaussian when its scales are random too; {_INSTEAD}")
+    try:
+        root = g.covariance_root()
+    except UnsupportedError as error:
+        raise UnsupportedError(f"the law of W has no closed form under a {type(g).__name__}; {_INSTEAD}") from error
+    mean = wide(g.mean).clone()  # copies, because an optimiser changes parameters in place
+    root = root.to(mean.dtype)
+    if root.ndim > 2:
+        root = torch.block_diag(*root)  # blocks with a g of their own are independent
+    return WeightDistribution(_with_scales(matrix, torch.clone), mean, root)
+
+
+def _with_scales(matrix: StructuredMatrix, change: Callable[[Tensor], Tensor]) -> StructuredMatrix:
+    scales = [change(scale) for scale in matrix.scales]
+    return StructuredMatrix(matrix.structure, matrix.plan, scales, shared=matrix.shared)
+
+
+def _positive(trace: Tensor) -> Tensor:
+    """One in the place of zero, so that nothing is divided by it."""
+    return torch.where(trace > 0, trace, 1.0)
+
+
+def _vec(matrices: Tensor) -> Tensor:
+    """Each matrix as a column, its columns on top of each other: (q, out, in) -> (out * in, q)."""
+    return matrices.permute(2, 1, 0).flatten(0, 1)

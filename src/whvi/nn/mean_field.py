@@ -1,0 +1,211 @@
+"""Layers whose weights are all independent Gaussians: the usual baseline, twice the parameters of a plain layer."""
+
+import math
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from whvi.nn.base import BIAS, STREAM, BayesianLayer, make_bias, repeated, value_at
+from whvi.nn.draws import Draw, Shape
+from whvi.nn.geometry import ConvGeometry, Size
+from whvi.nn.parts import check_features, in_precision_of, make_prior, unit_terms, whole_number
+from whvi.posterior import DiagonalGaussian, Prior
+from whvi.posterior.base import standard_normal, wide
+from whvi.posterior.gaussian import LOG_STD
+from whvi.posterior.spec import Spec
+
+_WEIGHT = 0  # stream of noise
+
+
+class MeanField(BayesianLayer):
+    """A map that is linear in x, under independent Gaussian weights; a subclass says which map.
+
+    Law: the outputs of an "example" draw have the mean and the variance that independent weights give them.
+    """
+
+    def __init__(
+        self,
+        weight_shape: Shape,
+        bias: bool | Spec,
+        prior_variance: float | Prior,
+        draws: str,
+        weight_variance: float | None,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__(draws)
+        self.weight_shape = weight_shape
+        self.prior = make_prior(prior_variance)
+        outputs, inputs = weight_shape[0], math.prod(weight_shape[1:])
+        variance = 1.0 / inputs if weight_variance is None else weight_variance
+        mean = torch.randn(outputs, inputs, device=device, dtype=dtype).mul_(variance**0.5)
+        # The spread is a fixed part of the size of a mean. A fixed spread would add noise that grows with the inputs:
+        # for 4096 of them at exp(-2) it is nine times the signal, and no training starts from there.
+        self.weights = DiagonalGaussian(mean, LOG_STD + 0.5 * math.log(variance))
+        self.bias = make_bias(bias, outputs, mean)
+
+    @abstractmethod
+    def product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The map with one weight for all x."""
+
+    @abstractmethod
+    def products(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The map with a weight for each element of the first axis of x, which is also the first of ``weight``."""
+
+    def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
+        """The layer at a draw or at its mean."""
+        lead = x.shape[: x.ndim - self.feature_axes]
+        shape = () if draw is None else draw.shape or ()
+        if draw is not None and shape and shape == tuple(lead):
+            y = self._local(x, draw)
+        else:
+            weight = in_precision_of(x, self.weight(draw))
+            y = self.products(x, weight) if shape else self.product(x, weight)
+        if self.bias is None:
+            return y
+        bias = value_at(self.bias, draw, BIAS, len(lead) - len(shape))
+        return y + bias.to(y.dtype)[(..., *(None,) * (self.feature_axes - 1))]
+
+    def _local(self, x: Tensor, draw: Draw) -> Tensor:
+        """Draws of the outputs in place of the weights: less noise in gradients, one number for each output."""
+        std = wide(self.weights.log_std).exp().reshape(self.weight_shape)
+        centre = self.product(x, in_precision_of(x, self.weight()))
+        # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
+        variance = self.product(x.square(), in_precision_of(x, std.square())).clamp_min(torch.finfo(x.dtype).tiny)
+        noise = standard_normal(x, tuple(centre.shape), draw.seed, _WEIGHT * STREAM)
+        return torch.addcmul(centre, variance.sqrt(), noise.to(centre.dtype))
+
+    def weight(self, draw: Draw | None = None) -> Tensor:
+        """The weight at a draw, or its mean: (*draw.shape, *weight_shape).
+
+        Where each example has its own draw, forward draws outputs and not weights: the law is the same, the draw is
+        another.
+        """
+        value = value_at(self.weights, draw, _WEIGHT)
+        return value.reshape(*value.shape[:-2], *self.weight_shape)
+
+    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
+        """The bias at a draw, or its mean: (*draw.shape, outputs)."""
+        return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
+
+    def kl_terms(self) -> dict[nn.Module, Tensor]:
+        """Of the weights and of the bias."""
+        return {self.weights: self.weights.kl(self.prior), **unit_terms(self.bias)}
+
+
+class MeanFieldLinear(MeanField):
+    """y = W x + b with independent W_ij ~ N(M_ij, S_ij^2).
+
+    Args:
+        in_features, out_features: as for nn.Linear.
+        bias: True for an independent Gaussian bias, False for none, or the name of a posterior ("point", ...).
+        prior_variance: of the weights, or a ``Prior``; that of the bias is N(0, 1).
+        draws: "example", by the local reparameterisation y = M x + sqrt(S^2 x^2) eps, or "batch".
+        weight_variance: of the means at the start; default 1 / in_features.
+
+    Shapes: (..., in_features) -> (..., out_features).
+
+    Law: under one fixed draw, or S of them, forward(x) == x @ weight(draw).T + bias_value(draw). With a draw for each
+    example the outputs are drawn, not the weights: ``weight(draw)`` then has the same law, but is another draw.
+
+    >>> layer = MeanFieldLinear(128, 1)
+    >>> layer(torch.randn(32, 128)).shape, sum(p.numel() for p in layer.parameters())
+    (torch.Size([32, 1]), 258)
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool | Spec = True,
+        *,
+        prior_variance: float | Prior = 1.0,
+        draws: str = "example",
+        weight_variance: float | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        shape = (whole_number("out_features", out_features), whole_number("in_features", in_features))
+        super().__init__(shape, bias, prior_variance, draws, weight_variance, device, dtype)
+        self.in_features, self.out_features = in_features, out_features
+
+    def product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """(..., in) and (out, in) -> (..., out)."""
+        return linear(x, weight)
+
+    def products(self, x: Tensor, weight: Tensor) -> Tensor:
+        """(S, ..., in) and (S, out, in) -> (S, ..., out)."""
+        rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
+        return torch.bmm(rows, weight.mT).reshape(*x.shape[:-1], weight.shape[-2])
+
+    def check(self, x: Tensor) -> None:
+        """The last axis must be ``in_features``."""
+        check_features(x, self.in_features)
+
+    def extra_repr(self) -> str:
+        """Sizes, for ``print``."""
+        return f"{self.in_features}, {self.out_features}, draws={self.draws!r}"
+
+
+class MeanFieldConv2d(MeanField):
+    """A convolution with independent Gaussian weights.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
+        bias, prior_variance, draws: as for ``MeanFieldLinear``.
+        weight_variance: of the means at the start; default 1 / (weights that enter an output).
+
+    Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
+
+    With a draw for each example, y = conv(x, M) + sqrt(conv(x^2, S^2)) eps, and eps is independent at each position:
+    every output has exactly the mean and variance that the weights give it, but outputs that share weights are drawn
+    as if they did not. Fixed draws and ``draws="batch"`` use the weights themselves.
+
+    Law: under one fixed draw, or S of them, forward(x) == conv2d(x, weight(draw), bias_value(draw)).
+
+    >>> layer = MeanFieldConv2d(3, 8, 3, padding="same")
+    >>> layer(torch.randn(32, 3, 10, 10)).shape, sum(p.numel() for p in layer.parameters())
+    (torch.Size([32, 8, 10, 10]), 448)
+    """
+
+    feature_axes = 3
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool | Spec = True,
+        padding_mode: str = "zeros",
+        *,
+        prior_variance: float | Prior = 1.0,
+        draws: str = "example",
+        weight_variance: float | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        geometry = ConvGeometry(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
+        super().__init__(geometry.weight_shape, bias, prior_variance, draws, weight_variance, device, dtype)
+        self.geometry = geometry
+
+    def product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """(..., C, H, W) and a kernel -> (..., out, H', W')."""
+        return self.geometry.convolve(x, weight)
+
+    def products(self, x: Tensor, weight: Tensor) -> Tensor:
+        """(S, ..., C, H, W) and S kernels -> (S, ..., out, H', W')."""
+        return self.geometry.convolve_each(x, weight)
+
+    def check(self, x: Tensor) -> None:
+        """x must be (..., in_channels, H, W), no smaller than the kernel."""
+        self.geometry.check(x)
+
+    def extra_repr(self) -> str:
+        """Sizes, for ``print``."""
+        return f"{self.geometry.extra_repr()}, draws={self.draws!r}"

@@ -1,0 +1,57 @@
+"""Small parts that layers of every kind are made of."""
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
+from whvi.posterior import GaussianPrior, Point, Posterior, Prior
+
+UNIT_PRIOR = GaussianPrior(1.0)
+"""Of biases, and of scales that are inferred. It has no state, so that all layers can share it."""
+
+
+def whole_number(name: str, value: int, least: int = 1) -> int:
+    """``value``, if it is an int of that size at least.
+
+    >>> whole_number("in_features", 0)
+    Traceback (most recent call last):
+    ...
+    whvi.errors.ArgumentError: in_features must be at least 1, got 0
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputTypeError(f"{name} must be an int, got {value!r}")
+    if value < least:
+        raise ArgumentError(f"{name} must be at least {least}, got {value}")
+    return value
+
+
+def check_features(x: Tensor, in_features: int) -> None:
+    """Raise ShapeError unless x is (..., in_features)."""
+    if x.ndim == 0 or x.shape[-1] != in_features:
+        raise ShapeError(f"x has shape {tuple(x.shape)}, but its last axis must be in_features = {in_features}")
+
+
+def make_prior(prior_variance: float | Prior) -> Prior:
+    """The prior itself, or N(0, prior_variance)."""
+    return prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
+
+
+def unit_terms(*vectors: nn.Module | None) -> dict[nn.Module, Tensor]:
+    """KL to a standard normal prior of each vector that is there and not a point estimate, keyed by its posterior."""
+    return {
+        vector: vector.kl(UNIT_PRIOR)
+        for vector in vectors
+        if isinstance(vector, Posterior) and not isinstance(vector, Point)
+    }
+
+
+def in_precision_of(x: Tensor, value: Tensor) -> Tensor:
+    """A value of parameters in the dtype of x: float32 becomes what a half-precision x has, others must be equal."""
+    if value.dtype == x.dtype:
+        return value
+    if value.dtype == torch.float32 and x.dtype in (torch.bfloat16, torch.float16):
+        return value.to(x.dtype)
+    raise DtypeError(
+        f"x has dtype {x.dtype}, but the layer has {value.dtype}; convert one, as in x.to({value.dtype}) "
+        f"or layer.to({x.dtype})"
+    )

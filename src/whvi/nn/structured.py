@@ -1,0 +1,128 @@
+"""What linear and convolutional layers under a Walsh-Hadamard posterior have in common: the weight."""
+
+from math import log
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError
+from whvi.nn.base import BIAS, BayesianLayer, make_bias, repeated, value_at
+from whvi.nn.draws import Draw
+from whvi.nn.law import WeightDistribution, weight_distribution
+from whvi.posterior import GaussianPrior, Point, Posterior, Prior, make_posterior
+from whvi.posterior.gaussian import LOG_STD
+from whvi.posterior.spec import Spec
+from whvi.structure import Plan, StructuredMatrix, parse
+
+G, SCALES = 0, BIAS + 1  # streams of noise
+
+
+class StructuredLayer(BayesianLayer):
+    """A layer whose weight is W = A diag(g) B for each of its groups, with a vector g ~ q(g).
+
+    Args:
+        plan: how the weight of one group is laid onto square blocks.
+        groups: how many there are, as in a grouped convolution; each has scales of its own.
+        bias_size: length of the bias.
+        others: as for ``WHVILinear``.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        groups: int,
+        bias_size: int,
+        bias: bool | Spec,
+        *,
+        structure: str,
+        posterior: Spec,
+        scales: Spec,
+        prior_variance: float | Prior,
+        share_g: bool,
+        draws: str,
+        weight_variance: float | None,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__(draws)
+        self.plan, self.structure, self.groups, self.share_g = plan, parse(structure), groups, share_g
+        count = groups * plan.blocks
+        if share_g and count > 1 and not self.structure.scales:
+            raise ArgumentError(
+                f"structure {structure!r} has no scales: {count} blocks that share one g would be equal; "
+                "use share_g=False, layout='embed', or a structure with an S"
+            )
+        self.prior = prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
+        self.unit_prior = GaussianPrior(1.0)
+        g_variance = float(self.prior.variance) if isinstance(self.prior, GaussianPrior) else 1.0
+        # var(W_ij) = E[g^2] * product of E[s^2] / D; g stays at the size of its prior where scales can carry the rest.
+        needed = (2.0 / plan.in_features if weight_variance is None else weight_variance) * plan.size
+        s_variance = (needed / g_variance) ** (1.0 / max(self.structure.scales, 1))
+        g_mean_variance = g_variance if self.structure.scales else needed
+        each = (groups, *plan.block_shape) if groups > 1 else plan.block_shape
+
+        def normal(variance: float, *shape: int) -> Tensor:
+            return torch.randn(shape, device=device, dtype=dtype).mul_(variance**0.5)
+
+        g_mean = normal(g_mean_variance, *((plan.size,) if share_g else each))
+        self.g = make_posterior(posterior, g_mean, LOG_STD + 0.5 * log(g_variance))
+        self.scales = nn.ModuleList(
+            make_posterior(scales, normal(s_variance, *each)) for _ in range(self.structure.scales)
+        )
+        self.bias = make_bias(bias, bias_size, g_mean)
+
+    def matrix(self, draw: Draw | None, axes: int = 0, positions: int = 0) -> StructuredMatrix:
+        """W with its scales at a draw, to multiply x of shape (*draw.shape, ... axes, [groups,] ... positions, in).
+
+        Args:
+            draw: None for the mean.
+            axes: axes of x between those of the draw and of the groups.
+            positions: axes of x after those of the groups.
+        """
+        block_axes = len(self.plan.block_shape)
+        values = [
+            _make_room(value_at(cast(Posterior, s), draw, SCALES + i, axes), block_axes, positions)
+            for i, s in enumerate(self.scales)
+        ]
+        return StructuredMatrix(self.structure, self.plan, values, shared=self.share_g)
+
+    def g_at(self, draw: Draw | None, axes: int = 0, positions: int = 0) -> Tensor:
+        """g at a draw, to go with ``matrix``."""
+        if self.share_g:
+            return value_at(self.g, draw, G, axes + (self.groups > 1) + positions)
+        return _make_room(value_at(self.g, draw, G, axes), len(self.plan.block_shape), positions)
+
+    def dense(self, draw: Draw | None) -> Tensor:
+        """W at a draw, or its mean: (*draw.shape, [groups,] out, in)."""
+        return repeated(self.matrix(draw).dense(self.g_at(draw)), draw, 3 if self.groups > 1 else 2)
+
+    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
+        """b at a draw, or its mean: (*draw.shape, out)."""
+        return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
+
+    def weight_distribution(self) -> WeightDistribution:
+        """The law of W in closed form, for a Gaussian (or fixed) g and fixed scales; other laws are refused."""
+        return weight_distribution(self.matrix(None), self.g, self.scales)
+
+    def kl_terms(self) -> dict[nn.Module, Tensor]:
+        """Of g, of the bias and of scales that are inferred."""
+        terms: dict[nn.Module, Tensor] = {}
+        if not isinstance(self.g, Point):
+            terms[self.g] = self.g.kl(self.prior.given(lambda: self.matrix(None).gain()))
+        for vector in (self.bias, *self.scales):
+            if isinstance(vector, Posterior) and not isinstance(vector, Point):
+                terms[vector] = vector.kl(self.unit_prior)
+        return terms
+
+    def extra_repr(self) -> str:
+        """Structure, blocks and draws, for ``print``."""
+        count = f"{self.groups * self.plan.blocks} x {self.plan.size}"
+        return f"structure={self.structure.word!r}, blocks={count}, share_g={self.share_g}, draws={self.draws!r}"
+
+
+def _make_room(value: Tensor, block_axes: int, positions: int) -> Tensor:
+    """New axes before those of the blocks, when there are others before them."""
+    if positions and value.ndim > block_axes:
+        return value[(..., *(None,) * positions, *(slice(None),) * block_axes)]
+    return value
