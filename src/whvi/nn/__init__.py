@@ -3,7 +3,24 @@
 from whvi.nn.base import BayesianLayer
 from whvi.nn.conv import WHVIConv2d
 from whvi.nn.draws import Draw
+from whvi.nn.dropout import LowRankMCDropoutConv2d, MCDropout
 from whvi.nn.linear import WHVIColumn, WHVILinear
+from whvi.nn.mean_field import MeanFieldConv2d, MeanFieldLinear
 from whvi.nn.model import kl, mean_mode, sampling
+from whvi.nn.tensor import TensorFactorisedLinear
 
-__all__ = ["BayesianLayer", "Draw", "WHVIColumn", "WHVIConv2d", "WHVILinear", "kl", "mean_mode", "sampling"]
+__all__ = [
+    "BayesianLayer",
+    "Draw",
+    "LowRankMCDropoutConv2d",
+    "MCDropout",
+    "MeanFieldConv2d",
+    "MeanFieldLinear",
+    "TensorFactorisedLinear",
+    "WHVIColumn",
+    "WHVIConv2d",
+    "WHVILinear",
+    "kl",
+    "mean_mode",
+    "sampling",
+]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
-from whvi.nn.draws import Draw, Shape, fixed_draw, is_fixed
+from whvi.nn.draws import Draw, Shape, fixed_draws
 from whvi.ops import draw_seed
 from whvi.posterior import Point, Posterior, make_posterior
 from whvi.posterior.base import wide
@@ -76,8 +76,9 @@ class BayesianLayer(nn.Module, ABC):
         if not x.is_floating_point():
             raise DtypeError(f"x has dtype {x.dtype}, but this layer takes floating point; convert it with x.float()")
         x = autocast(x)
-        if is_fixed(self):
-            draw = fixed_draw(self)
+        fixed = fixed_draws()
+        if fixed is not None and self in fixed:
+            draw = fixed[self]
         else:
             draw = Draw(draw_seed(device=x.device), None if self.draws == "example" else ())
         if draw is None or draw.shape == ():
@@ -113,14 +114,20 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
     """
     if draw is None or isinstance(posterior, Point):
         return wide(posterior.mean)
+    shape = shape_of(draw)
+    value = posterior.transport(shape, draw.seed, stream * STREAM)
+    if axes and shape:
+        value = value[(slice(None),) * len(shape) + (None,) * axes]
+    return value
+
+
+def shape_of(draw: Draw) -> Shape:
+    """``draw.shape``, which must be known."""
     if draw.shape is None:
         raise ArgumentError(
             "this draw is one for each example, whose number only a forward pass knows; give it a shape"
         )
-    value = posterior.transport(draw.shape, draw.seed, stream * STREAM)
-    if axes and draw.shape:
-        value = value[(slice(None),) * len(draw.shape) + (None,) * axes]
-    return value
+    return draw.shape
 
 
 def repeated(value: Tensor, draw: Draw | None, event_axes: int) -> Tensor:

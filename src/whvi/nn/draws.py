@@ -23,30 +23,20 @@ Draws = Mapping[nn.Module, Draw | None]
 """The draw of each layer; None stands for the mean."""
 
 
-class _Active(threading.local):
-    """The draws that are fixed in this thread, if any."""
-
-    draws: Draws | None = None
+_active = threading.local()
+"""Its ``draws`` are fixed in this thread. Not a subclass with a default, which torch.compile would not see change."""
 
 
-_active = _Active()
-
-
-def is_fixed(layer: nn.Module) -> bool:
-    """True inside a ``sampling`` or ``mean_mode`` block of this thread that covers the layer."""
-    return _active.draws is not None and layer in _active.draws
-
-
-def fixed_draw(layer: nn.Module) -> Draw | None:
-    """The draw of a layer that is fixed; None for the mean."""
-    assert _active.draws is not None
-    return _active.draws[layer]
+def fixed_draws() -> Draws | None:
+    """The draws that are fixed in this thread by ``sampling`` and ``mean_mode``, if any."""
+    draws: Draws | None = getattr(_active, "draws", None)
+    return draws
 
 
 @contextmanager
 def fixing(draws: Draws) -> Iterator[Draws]:
     """Fix draws in this thread for the length of a block; blocks may be nested, the inner one counts."""
-    before = _active.draws
+    before = fixed_draws()
     _active.draws = draws if before is None else {**before, **draws}
     try:
         yield draws

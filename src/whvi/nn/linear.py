@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whvi.errors import ShapeError
 from whvi.nn.base import STREAM, add_bias
 from whvi.nn.draws import Draw
+from whvi.nn.parts import check_features
 from whvi.nn.structured import G, StructuredLayer
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import wide
@@ -93,10 +93,7 @@ class WHVILinear(StructuredLayer):
 
     def check(self, x: Tensor) -> None:
         """The last axis must be ``in_features``."""
-        if x.ndim == 0 or x.shape[-1] != self.in_features:
-            raise ShapeError(
-                f"x has shape {tuple(x.shape)}, but its last axis must be in_features = {self.in_features}"
-            )
+        check_features(x, self.in_features)
 
     def extra_repr(self) -> str:
         """Sizes, structure and draws, for ``print``."""

@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 from whvi.nn.base import BIAS, STREAM, BayesianLayer, make_bias, repeated, value_at
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Size
-from whvi.nn.parts import check_features, in_precision_of, make_prior, unit_terms, whole_number
+from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_terms, whole_number
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
@@ -39,7 +39,7 @@ class MeanField(BayesianLayer):
         self.weight_shape = weight_shape
         self.prior = make_prior(prior_variance)
         outputs, inputs = weight_shape[0], math.prod(weight_shape[1:])
-        variance = 1.0 / inputs if weight_variance is None else weight_variance
+        variance = start_variance(weight_variance, 1.0 / inputs)
         mean = torch.randn(outputs, inputs, device=device, dtype=dtype).mul_(variance**0.5)
         # The spread is a fixed part of the size of a mean. A fixed spread would add noise that grows with the inputs:
         # for 4096 of them at exp(-2) it is nine times the signal, and no training starts from there.

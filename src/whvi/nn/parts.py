@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.posterior import GaussianPrior, Point, Posterior, Prior
+from whvi.posterior.base import wide
 
 UNIT_PRIOR = GaussianPrior(1.0)
 """Of biases, and of scales that are inferred. It has no state, so that all layers can share it."""
@@ -31,6 +32,15 @@ def check_features(x: Tensor, in_features: int) -> None:
         raise ShapeError(f"x has shape {tuple(x.shape)}, but its last axis must be in_features = {in_features}")
 
 
+def start_variance(weight_variance: float | None, default: float) -> float:
+    """``weight_variance``, if it is one, or the default."""
+    if weight_variance is None:
+        return default
+    if not 0.0 < weight_variance < float("inf"):
+        raise ArgumentError(f"weight_variance must be positive and finite, got {weight_variance}")
+    return weight_variance
+
+
 def make_prior(prior_variance: float | Prior) -> Prior:
     """The prior itself, or N(0, prior_variance)."""
     return prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
@@ -46,12 +56,13 @@ def unit_terms(*vectors: nn.Module | None) -> dict[nn.Module, Tensor]:
 
 
 def in_precision_of(x: Tensor, value: Tensor) -> Tensor:
-    """A value of parameters in the dtype of x: float32 becomes what a half-precision x has, others must be equal."""
+    """Parameters in the dtype of x, where one of the two is in half precision; else the dtypes must be equal."""
     if value.dtype == x.dtype:
         return value
-    if value.dtype == torch.float32 and x.dtype in (torch.bfloat16, torch.float16):
+    value = wide(value)
+    if value.dtype == torch.float32 and x.dtype != torch.float64:
         return value.to(x.dtype)
     raise DtypeError(
-        f"x has dtype {x.dtype}, but the layer has {value.dtype}; convert one, as in x.to({value.dtype}) "
+        f"x has dtype {x.dtype}, but the layer has {value.dtype}; convert one of them, as in x.to({value.dtype}) "
         f"or layer.to({x.dtype})"
     )

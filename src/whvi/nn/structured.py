@@ -10,6 +10,7 @@ from whvi.errors import ArgumentError
 from whvi.nn.base import BIAS, BayesianLayer, make_bias, repeated, value_at
 from whvi.nn.draws import Draw
 from whvi.nn.law import WeightDistribution, weight_distribution
+from whvi.nn.parts import make_prior, unit_terms
 from whvi.posterior import GaussianPrior, Point, Posterior, Prior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
@@ -53,9 +54,8 @@ class StructuredLayer(BayesianLayer):
                 f"structure {structure!r} has no scales: {count} blocks that share one g would be equal; "
                 "use share_g=False, layout='embed', or a structure with an S"
             )
-        self.prior = prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
-        self.unit_prior = GaussianPrior(1.0)
-        g_variance = float(self.prior.variance) if isinstance(self.prior, GaussianPrior) else 1.0
+        self.prior = make_prior(prior_variance)
+        g_variance = self.prior.initial_variance if isinstance(self.prior, GaussianPrior) else 1.0
         # var(W_ij) = E[g^2] * product of E[s^2] / D; g stays at the size of its prior where scales can carry the rest.
         needed = (2.0 / plan.in_features if weight_variance is None else weight_variance) * plan.size
         s_variance = (needed / g_variance) ** (1.0 / max(self.structure.scales, 1))
@@ -105,15 +105,17 @@ class StructuredLayer(BayesianLayer):
         """The law of W in closed form, for a Gaussian (or fixed) g and fixed scales; other laws are refused."""
         return weight_distribution(self.matrix(None), self.g, self.scales)
 
+    def gain(self) -> Tensor:
+        """Mean square of the entries of W for each element of H g (see ``StructuredMatrix.gain``): as g."""
+        gain = self.matrix(None).gain()
+        return gain.mean(0) if self.share_g and self.groups > 1 else gain
+
     def kl_terms(self) -> dict[nn.Module, Tensor]:
         """Of g, of the bias and of scales that are inferred."""
         terms: dict[nn.Module, Tensor] = {}
         if not isinstance(self.g, Point):
-            terms[self.g] = self.g.kl(self.prior.given(lambda: self.matrix(None).gain()))
-        for vector in (self.bias, *self.scales):
-            if isinstance(vector, Posterior) and not isinstance(vector, Point):
-                terms[vector] = vector.kl(self.unit_prior)
-        return terms
+            terms[self.g] = self.g.kl(self.prior.given(self.gain))
+        return terms | unit_terms(self.bias, *self.scales)
 
     def extra_repr(self) -> str:
         """Structure, blocks and draws, for ``print``."""

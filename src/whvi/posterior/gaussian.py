@@ -102,7 +102,7 @@ class LowRankGaussian(Gaussian):
 
     def prior_trace(self, prior: Prior) -> Tensor:
         """Of the diagonal, and of the columns of F."""
-        return prior.trace(wide(self.log_std).exp()) + prior.quadratic(wide(self.factor).mT).sum(-1)
+        return prior.trace(wide(self.log_std).exp()) + prior.quadratic(wide(self.factor).movedim(-1, 0)).sum(0)
 
     def covariance_root(self) -> Tensor:
         """(diag(exp(log_std)), F): (..., D, D + r)."""
@@ -137,7 +137,7 @@ class FullGaussian(Gaussian):
 
     def prior_trace(self, prior: Prior) -> Tensor:
         """Sum over the columns of L."""
-        return prior.quadratic(self.root().mT).sum(-1)
+        return prior.quadratic(self.root().movedim(-1, 0)).sum(0)
 
     def covariance_root(self) -> Tensor:
         """L: (..., D, D)."""

@@ -50,18 +50,18 @@ class GaussianPrior(Prior):
             raise InputTypeError(f"the prior variance must be a number, got {type(variance).__name__}")
         if not 0.0 < variance < float("inf"):
             raise ArgumentError(f"the prior variance must be positive and finite, got {variance}")
-        self._variance = float(variance)
+        self.initial_variance = float(variance)
         self.log_variance = nn.Parameter(torch.tensor(log(variance))) if learned else None
 
     @property
     def variance(self) -> Tensor | float:
         """The variance: a number, or a scalar tensor when it is learned."""
-        return self._variance if self.log_variance is None else self.log_variance.exp()
+        return self.initial_variance if self.log_variance is None else self.log_variance.exp()
 
     def quadratic(self, z: Tensor) -> Tensor:
         """|z|^2 / variance: (..., D) -> (...)."""
         square = z.dot(z) if z.ndim == 1 else (z * z).sum(-1)  # on small vectors the number of operations is the cost
-        return square if self.log_variance is None and self._variance == 1.0 else square / self.variance
+        return square if self.log_variance is None and self.initial_variance == 1.0 else square / self.variance
 
     def trace(self, std: Tensor) -> Tensor:
         """|std|^2 / variance: (..., D) -> (...)."""
@@ -69,7 +69,7 @@ class GaussianPrior(Prior):
 
     def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
         """n log(variance)."""
-        each = log(self._variance) if self.log_variance is None else self.log_variance
+        each = log(self.initial_variance) if self.log_variance is None else self.log_variance
         return prod(event_shape) * each
 
     def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
@@ -79,7 +79,9 @@ class GaussianPrior(Prior):
 
     def extra_repr(self) -> str:
         """The variance, for ``print``."""
-        return f"variance={float(self.variance):g}" + (", learned" if self.log_variance is not None else "")
+        if self.log_variance is None:
+            return f"variance={self.initial_variance:g}"
+        return f"variance={float(self.log_variance.detach().exp()):g}, learned"
 
 
 class ConstantWeightVariance(Prior):

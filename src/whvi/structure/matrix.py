@@ -73,11 +73,11 @@ class StructuredMatrix:
         if x.shape[-1] != plan.in_features:
             raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
         if plan.layout == "reshape":
-            return self._contract(_value(g), x)
+            return self._contract(_value(g), x).to(x.dtype)
         if plan.size != plan.in_features:
             x = pad(x, (0, plan.size - plan.in_features))
         y = self._square(g, x) if plan.blocks == 1 else self._stacked(g, x)
-        return y if y.shape[-1] == plan.out_features else y[..., : plan.out_features]
+        return (y if y.shape[-1] == plan.out_features else y[..., : plan.out_features]).to(x.dtype)
 
     def dense(self, g: Tensor) -> Tensor:
         """W(g) itself: (..., out_features, in_features)."""

@@ -1,0 +1,141 @@
+"""A training step of Bayesian linear layers against nn.Linear: ``python benchmarks/layers.py [--table]``.
+
+Forward, backward, noise and KL, batch 64, float32, all threads; ratios of medians in one process, and the memory of one
+step in a fresh process for each layer. The rivals run when they are installed, without what else they ask for:
+``pip install --no-deps bayesian-torch torchbnn``. Writes ``results/bench/layers.json``; ``--table`` only prints the table
+of that record.
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+RECORD = Path(__file__).parent.parent / "results/bench/layers.json"
+BATCH = 64
+SIZES = (512, 1024, 4096)
+ASKED = {512: 0.5, 1024: 0.2, 4096: 0.05}
+UNIT, OURS = "nn.Linear", "whvi.nn.WHVILinear"
+Forward = Callable[[Tensor], tuple[Tensor, Tensor | None]]
+
+
+def ours(name: str, size: int) -> tuple[nn.Module, Forward]:
+    """A layer of this library, and its output with its KL."""
+    import whvi
+
+    layer = getattr(whvi.nn, name)(size, size)
+    return layer, lambda x: (layer(x), layer.kl())
+
+
+def dense(size: int) -> tuple[nn.Module, Forward]:
+    """The plain layer."""
+    layer = nn.Linear(size, size)
+    return layer, lambda x: (layer(x), None)
+
+
+def bayesian_torch(name: str, size: int) -> tuple[nn.Module, Forward]:
+    """A layer of bayesian-torch, which returns its KL with its output."""
+    from bayesian_torch.layers import flipout_layers, variational_layers
+
+    layer = getattr(flipout_layers if "Flipout" in name else variational_layers, name)(size, size)
+    return layer, layer
+
+
+def torchbnn(size: int) -> tuple[nn.Module, Forward]:
+    """The linear layer of torchbnn, and its KL."""
+    from torchbnn.functional import bayesian_kl_loss
+    from torchbnn.modules import BayesLinear
+
+    layer = BayesLinear(0.0, 1.0, size, size)
+    return layer, lambda x: (layer(x), bayesian_kl_loss(layer, reduction="sum"))
+
+
+LAYERS: dict[str, Callable[[int], tuple[nn.Module, Forward]]] = {
+    UNIT: dense,
+    OURS: lambda size: ours("WHVILinear", size),
+    "whvi.nn.MeanFieldLinear": lambda size: ours("MeanFieldLinear", size),
+}
+if importlib.util.find_spec("bayesian_torch"):
+    LAYERS["bayesian_torch reparameterisation"] = lambda size: bayesian_torch("LinearReparameterization", size)
+    LAYERS["bayesian_torch flipout"] = lambda size: bayesian_torch("LinearFlipout", size)
+if importlib.util.find_spec("torchbnn"):
+    LAYERS["torchbnn"] = torchbnn
+
+
+def step(layer: nn.Module, forward: Forward, size: int) -> Callable[[], None]:
+    """One training step without the optimiser."""
+    x, dy = torch.randn(BATCH, size, requires_grad=True), torch.randn(BATCH, size)
+
+    def run() -> None:
+        y, kl = forward(x)
+        torch.autograd.backward((y,) if kl is None else (y, kl), (dy,) if kl is None else (dy, None))
+        layer.zero_grad()
+        x.grad = None
+
+    return run
+
+
+def megabytes(name: str, size: int) -> float:
+    """Peak memory of parameters, gradients and one step, over that of the imports; in a process of its own."""
+    code = (
+        "import resource, sys; import layers, torch\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        f"layers.step(*layers.LAYERS[{name!r}](8), 8)()\n"
+        f"before = peak(); layers.step(*layers.LAYERS[{name!r}]({size}), {size})(); print((peak() - before) / 1024)"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    return float(done.stdout.split()[-1])
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    """A row for each size: seconds, parameters and megabytes of each layer."""
+    from whvi.bench.suite import machine
+    from whvi.bench.timing import interleaved
+
+    rows = []
+    for size in SIZES:
+        made = {name: make(size) for name, make in LAYERS.items()}
+        runs = {name: step(*pair, size) for name, pair in made.items()}
+        rows.append(
+            {
+                "size": size,
+                "seconds": interleaved(runs, rounds=rounds),
+                "parameters": {name: sum(p.numel() for p in layer.parameters()) for name, (layer, _) in made.items()},
+                "megabytes": {name: megabytes(name, size) for name in made},
+            }
+        )
+        print(f"measured {size}", file=sys.stderr)
+    return {"machine": machine(), "batch": BATCH, "rows": rows}
+
+
+def table(record: dict[str, Any]) -> str:
+    """The record as a Markdown table: time in units of nn.Linear, parameters and memory."""
+    lines = ["| D | Layer | Time / nn.Linear | Asked | Parameters | Memory of a step |", "| --- " * 6 + "|"]
+    for row in record["rows"]:
+        for name, seconds in row["seconds"].items():
+            asked = f"<= {ASKED[row['size']]:g}" if name == OURS else ""
+            lines.append(
+                f"| {row['size']} | {name} | {seconds / row['seconds'][UNIT]:.3g} | {asked} "
+                f"| {row['parameters'][name]:,} | {row['megabytes'][name]:.1f} MB |"
+            )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--table", action="store_true", help="print the table of the stored record")
+    parser.add_argument("--rounds", type=int, default=21)
+    options = parser.parse_args()
+    if not options.table:
+        unfinished = RECORD.with_suffix(".json.tmp")
+        unfinished.write_text(json.dumps(measure(options.rounds), indent=1) + "\n")
+        unfinished.replace(RECORD)
+    print(table(json.loads(RECORD.read_text())))

@@ -1,0 +1,156 @@
+"""What is asked of a whole model: an honest KL, draws that stay where they were fixed, the mean."""
+
+import threading
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import whvi
+from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    layers = [WHVILinear(3, 8, posterior="full"), nn.Tanh(), WHVILinear(8, 8), nn.Tanh(), MeanFieldLinear(8, 2)]
+    return nn.Sequential(*layers).double()
+
+
+@pytest.fixture
+def x() -> Tensor:
+    return torch.randn(5, 3, dtype=torch.float64)
+
+
+def test_kl_is_the_sum_over_everything_random(model: nn.Sequential) -> None:
+    expected = torch.zeros((), dtype=torch.float64)
+    for vector in (model[0].g, model[0].bias, model[2].g, model[2].bias, model[4].bias):
+        covariance = torch.distributions.MultivariateNormal(
+            vector.mean, scale_tril=vector.covariance_root()
+        ).covariance_matrix
+        q = torch.distributions.MultivariateNormal(vector.mean, covariance)
+        p = torch.distributions.MultivariateNormal(torch.zeros_like(vector.mean), torch.eye(len(vector.mean)).double())
+        expected = expected + torch.distributions.kl_divergence(q, p)
+    expected = expected + model[4].kl_terms()[next(k for k in model[4].kl_terms() if k is not model[4].bias)]
+    torch.testing.assert_close(whvi.kl(model), expected)
+    torch.testing.assert_close(whvi.kl(model), sum(layer.kl() for layer in model if hasattr(layer, "kl")))
+
+
+def test_kl_of_a_plain_model_is_zero() -> None:
+    assert whvi.kl(nn.Sequential(nn.Linear(3, 3), nn.ReLU())) == 0
+    assert whvi.kl(WHVILinear(3, 3, posterior="point", bias=False)) == 0
+
+
+def test_what_is_shared_counts_once() -> None:
+    layer, other = WHVILinear(4, 4), WHVILinear(4, 4)
+    assert whvi.kl(nn.ModuleList([layer, nn.Sequential(layer, nn.ReLU())])) == layer.kl()
+    other.g = layer.g
+    torch.testing.assert_close(
+        whvi.kl(nn.ModuleList([layer, other])), layer.kl() + other.bias.kl(whvi.posterior.GaussianPrior())
+    )
+    plain = nn.Linear(4, 4)
+    torch.testing.assert_close(
+        whvi.kl(nn.ModuleList([MCDropout(plain, 0.1), MCDropout(plain, 0.1)])), MCDropout(plain, 0.1).kl()
+    )
+
+
+def test_one_function_for_all_inputs(model: nn.Module, x: Tensor) -> None:
+    with whvi.sampling(model):
+        y = model(x)
+        torch.testing.assert_close(torch.cat([model(row) for row in x.split(1)]), y)
+        torch.testing.assert_close(model(x), y)
+    assert not torch.allclose(model(x), y)
+
+
+def test_many_functions_in_one_pass(model: nn.Sequential, x: Tensor) -> None:
+    with whvi.sampling(model, 4) as draws:
+        many = model(x.repeat(4, 1)).reshape(4, 5, 2)
+    for s in range(4):
+        h = x
+        for layer in model:
+            if layer in draws:
+                h = h @ layer.weight(draws[layer])[s].mT + layer.bias_value(draws[layer])[s]
+            else:
+                h = layer(h)
+        torch.testing.assert_close(many[s], h)
+    with whvi.sampling(model, draws):
+        torch.testing.assert_close(model(x.repeat(4, 1)).reshape(4, 5, 2), many)
+    with whvi.sampling(model, 4), pytest.raises(whvi.WhviError, match="first axis must be 4 equal parts"):
+        model(x)
+
+
+def test_a_draw_for_each_row_that_repeats(model: nn.Module, x: Tensor) -> None:
+    with whvi.sampling(model, "example"):
+        y = model(x)
+        torch.testing.assert_close(model(x), y)
+    same = x[:1].expand(4, 3)
+    assert len(model(same)[:, 0].unique()) == 4
+
+
+def test_generators_decide(model: nn.Module, x: Tensor) -> None:
+    outputs = []
+    for seed in (1, 1, 2):
+        with whvi.sampling(model, generator=torch.Generator().manual_seed(seed)):
+            outputs.append(model(x))
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.allclose(outputs[0], outputs[2])
+    torch.manual_seed(5)
+    first = model(x)
+    torch.manual_seed(5)
+    assert torch.equal(first, model(x))
+
+
+def test_blocks_nest_and_end(model: nn.Sequential, x: Tensor) -> None:
+    with whvi.mean_mode(model):
+        mean = model(x)
+        with whvi.sampling(model[0]):
+            inner = model(x)
+        assert not torch.allclose(inner, mean)
+        assert torch.equal(model(x), mean)
+    with pytest.raises(RuntimeError, match="on purpose"), whvi.mean_mode(model):
+        raise RuntimeError("on purpose")
+    assert not torch.equal(model(x), model(x))
+
+
+def test_threads_do_not_see_each_other(model: nn.Module, x: Tensor) -> None:
+    def function(seed: int) -> Tensor:
+        with whvi.sampling(model, generator=torch.Generator().manual_seed(seed)):
+            return torch.stack([model(x) for _ in range(20)])
+
+    serial = [function(seed) for seed in range(8)]
+    found: dict[int, Tensor] = {}
+
+    def work(seed: int) -> None:
+        found[seed] = function(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in range(8):
+        assert torch.equal(found[seed], serial[seed])
+
+
+def test_draws_of_another_model_are_refused(model: nn.Module) -> None:
+    with whvi.sampling(model) as draws:
+        pass
+    with pytest.raises(whvi.WhviError, match="draws lack 3 of the 3 Bayesian layers"):
+        whvi.sampling(deepcopy(model), draws)
+    with pytest.raises(whvi.WhviError, match="draws must be a positive int"):
+        whvi.sampling(model, 0)
+    with pytest.raises(whvi.WhviError, match=r"must be a torch\.nn\.Module, got Tensor"):
+        whvi.kl(torch.zeros(3))  # type: ignore[arg-type]
+
+
+def test_compiled_models_follow_fixed_draws(model: nn.Module, x: Tensor) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    assert compiled(x).shape == (5, 2)
+    for _ in range(2):
+        with whvi.sampling(model):
+            torch.testing.assert_close(compiled(x), model(x))
+    with whvi.mean_mode(model):
+        torch.testing.assert_close(compiled(x), model(x))
+    assert not torch.equal(compiled(x), compiled(x))
