@@ -1,4 +1,6 @@
-"""The command line: ``whvi doctor | bench | demo``.
+"""The command line: ``whvi doctor | bench | demo``, and what other packages add to it.
+
+A package adds commands with an entry point in the group ``whvi.commands``: a function that is called with the app.
 
 Needs the extra ``cli`` (typer and rich), which are imported when a command runs, so that the door can say how to open
 it. Exit codes: 0 all is well, 1 the command ran and has bad news, 2 a mistake in the call or in the installation.
@@ -7,6 +9,7 @@ it. Exit codes: 0 all is well, 1 the command ran and has bad news, 2 a mistake i
 import dataclasses
 import platform
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -81,7 +84,17 @@ def build_app() -> "Typer":
 
         typer.echo(f"picture: {run(out)}")
 
+    add_commands(app)
     return app
+
+
+def add_commands(app: "Typer") -> None:
+    """Commands of installed packages, such as ``reproduce`` of whvi_paper; one that does not load spoils no other."""
+    for entry in sorted(entry_points(group="whvi.commands"), key=lambda entry: entry.name):
+        try:
+            entry.load()(app)
+        except Exception as error:
+            print(f"whvi: the commands of {entry.value} are left out: {error}", file=sys.stderr)
 
 
 def run_doctor() -> int:

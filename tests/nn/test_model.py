@@ -69,10 +69,8 @@ def test_many_functions_in_one_pass(model: nn.Sequential, x: Tensor) -> None:
     for s in range(4):
         h = x
         for layer in model:
-            if layer in draws:
-                h = h @ layer.weight(draws[layer])[s].mT + layer.bias_value(draws[layer])[s]
-            else:
-                h = layer(h)
+            drawn = draws.get(layer)
+            h = layer(h) if drawn is None else h @ layer.weight(drawn)[s].mT + layer.bias_value(drawn)[s]
         torch.testing.assert_close(many[s], h)
     with whvi.sampling(model, draws):
         torch.testing.assert_close(model(x.repeat(4, 1)).reshape(4, 5, 2), many)

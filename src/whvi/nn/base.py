@@ -7,13 +7,9 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.nn.draws import Draw, Shape, fixed_draws
+from whvi.nn.vectors import BIAS, repeated, value_at
 from whvi.ops import draw_seed
-from whvi.posterior import Point, Posterior, make_posterior
-from whvi.posterior.base import wide
-from whvi.posterior.spec import Spec
-
-STREAM = 1 << 48
-"""Numbers of a seed's stream that belong to one random vector of a layer; the next vector starts there."""
+from whvi.posterior import Posterior
 
 
 class BayesianLayer(nn.Module, ABC):
@@ -27,6 +23,8 @@ class BayesianLayer(nn.Module, ABC):
 
     feature_axes = 1
     """Last axes of the input that make up one example."""
+    bias: Posterior | None
+    """Law of the bias, if the layer has one."""
 
     def __init__(self, draws: str) -> None:
         super().__init__()
@@ -43,16 +41,16 @@ class BayesianLayer(nn.Module, ABC):
         """The dense weight at a draw (with ``draw.shape`` in front), or the mean weight."""
 
     @abstractmethod
-    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
-        """The bias at a draw (with ``draw.shape`` in front), or its mean; None for a layer without one."""
-
-    @abstractmethod
     def kl_terms(self) -> dict[nn.Module, Tensor]:
         """KL of each random part to its prior, keyed by the module that owns its parameters."""
 
     @abstractmethod
     def check(self, x: Tensor) -> None:
         """Raise the error that says what is wrong with the shape of x, if anything is."""
+
+    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
+        """The bias at a draw, or its mean: (*draw.shape, outputs); None for a layer without one."""
+        return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
 
     def kl(self) -> Tensor:
         """KL(posterior || prior) in nats, summed over all random vectors of the layer, unscaled; a scalar."""
@@ -101,57 +99,3 @@ def autocast(x: Tensor) -> Tensor:
     if torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
         return x.to(torch.get_autocast_dtype(kind))
     return x
-
-
-def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0) -> Tensor:
-    """A random vector at a draw: (*draw.shape, 1 * axes, *event_shape); without the leading axes when it is fixed.
-
-    Args:
-        posterior: its law.
-        draw: None for the mean.
-        stream: which of the layer's random vectors this is.
-        axes: axes of the input between those of the draw and the vector's own.
-    """
-    if draw is None or isinstance(posterior, Point):
-        return wide(posterior.mean)
-    shape = shape_of(draw)
-    value = posterior.transport(shape, draw.seed, stream * STREAM)
-    if axes and shape:
-        value = value[(slice(None),) * len(shape) + (None,) * axes]
-    return value
-
-
-def shape_of(draw: Draw) -> Shape:
-    """``draw.shape``, which must be known."""
-    if draw.shape is None:
-        raise ArgumentError(
-            "this draw is one for each example, whose number only a forward pass knows; give it a shape"
-        )
-    return draw.shape
-
-
-def repeated(value: Tensor, draw: Draw | None, event_axes: int) -> Tensor:
-    """A value that ``value_at`` left without the axes of the draw, because it is fixed, once for each draw."""
-    if draw is None or not draw.shape or value.ndim > event_axes:
-        return value
-    return value.expand(*draw.shape, *value.shape)
-
-
-BIAS = 1
-"""Stream of noise of a layer's bias; the weight has the others."""
-
-
-def make_bias(bias: bool | Spec, size: int, like: Tensor) -> Posterior | None:
-    """The law of a bias: True for an independent Gaussian, False for none, or what a posterior is named by.
-
-    Args:
-        bias: as layers take it.
-        size: length of the bias.
-        like: a tensor of the wanted dtype and device.
-    """
-    return None if bias is False else make_posterior("diagonal" if bias is True else bias, like.new_zeros(size))
-
-
-def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) -> Tensor:
-    """y plus the bias at a draw: (..., features) -> the same; ``axes`` as for ``value_at``."""
-    return y if bias is None else y + value_at(bias, draw, BIAS, axes).to(y.dtype)

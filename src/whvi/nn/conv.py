@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor
 
-from whvi.nn.base import add_bias
 from whvi.nn.draws import Draw
 from whvi.nn.geometry import ConvGeometry, Size
+from whvi.nn.parts import in_precision_of
 from whvi.nn.structured import StructuredLayer
+from whvi.nn.vectors import add_bias
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 from whvi.structure import make_plan
@@ -78,12 +79,13 @@ class WHVIConv2d(StructuredLayer):
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
         """The layer at a draw or at its mean."""
         if draw is None or not draw.shape:
-            return self._convolve(x, self.weight(draw), self.bias_value(draw))
+            bias = self.bias_value(draw)
+            weight = in_precision_of(x, self.weight(draw))
+            return self.geometry.convolve(x, weight, None if bias is None else in_precision_of(x, bias))
         axes = x.ndim - 3 - len(draw.shape)
         if axes:  # several images for each draw
-            weights, biases = self.weight(draw).unbind(), self.bias_value(draw)
-            each = (None,) * len(weights) if biases is None else biases.unbind()
-            return torch.stack([self._convolve(*part) for part in zip(x.unbind(), weights, each, strict=True)])
+            y = self.geometry.convolve_each(x, in_precision_of(x, self.weight(draw)))
+            return add_bias(y.movedim(-3, -1), self.bias, draw, axes + 2).movedim(-1, -3)
         patches = self.geometry.patches(x)
         if self.groups == 1:
             patches = patches.squeeze(-3)
@@ -97,9 +99,6 @@ class WHVIConv2d(StructuredLayer):
         """The filters at a draw, or their mean: (*draw.shape, out_channels, in_channels / groups, kh, kw)."""
         lead = draw.shape if draw is not None and draw.shape else ()
         return self.dense(draw).reshape(*lead, *self.geometry.weight_shape)
-
-    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return self.geometry.convolve(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
     def check(self, x: Tensor) -> None:
         """The third axis from the end must be ``in_channels``, and the kernel must fit."""

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.nn.base import BayesianLayer, add_bias, make_bias, repeated, shape_of
+from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.geometry import ConvGeometry, Size
 from whvi.nn.parts import check_features, in_precision_of, start_variance, whole_number
+from whvi.nn.vectors import add_bias, make_bias, repeated, shape_of
 from whvi.ops import normal
 from whvi.posterior import GaussianPrior, Point, kl
 from whvi.posterior.base import wide
@@ -204,10 +205,6 @@ class LowRankMCDropoutConv2d(Dropout):
             mixing = mixing * self.mask(draw, mixing.dtype, 1)
         product = mixing @ filters
         return product.reshape(*product.shape[:-1], *self.geometry.weight_shape[1:])
-
-    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
-        """The bias, which is the same at all draws: (*draw.shape, out_channels)."""
-        return None if self.bias is None else repeated(wide(self.bias.mean), draw, 1)
 
     def kl_terms(self) -> dict[nn.Module, Tensor]:
         """Of U with the bias, and of V, which has no dropout."""

@@ -23,14 +23,15 @@ _INSTEAD = "sample it instead: layer.weight(layer.draw((n,)))"
 class WeightDistribution:
     """W = sum_k g_k E_k with g ~ N(mean, R R^T), so vec(W) ~ N(A mean, A R R^T A^T), where column k of A is vec(E_k).
 
-    vec stacks columns: entry (i, j) of W has the number j * out_features + i. For K blocks with a g of their own, g is
-    all of them, one after the other. Everything is made when it is asked for, from the parameters as they were when the
-    law was taken, and is differentiable by them.
+    vec stacks columns: entry (i, j) of W has the number j * out_features + i. For blocks with a g of their own, g is
+    all of them, one after the other. The filters of a convolution are the rows of W, group after group. Everything is
+    made when it is asked for, from the parameters as they were when the law was taken, and is differentiable by them.
 
     Args:
         matrix: W as a function of g.
         g_mean: of the shape that ``matrix`` wants, n numbers.
         g_root: R, of shape (n, q).
+        groups: how many weights ``matrix`` stands for, on an axis before those of the blocks; W is their rows.
 
     >>> from whvi.nn import WHVILinear
     >>> law = WHVILinear(4, 8).weight_distribution()
@@ -41,11 +42,12 @@ class WeightDistribution:
     matrix: StructuredMatrix
     g_mean: Tensor
     g_root: Tensor
+    groups: int = 1
 
     @property
     def mean(self) -> Tensor:
         """M = E[W]: (out, in)."""
-        return self.matrix.dense(self.g_mean)
+        return self._dense(self.matrix, self.g_mean)
 
     @property
     def variance(self) -> Tensor:
@@ -90,8 +92,7 @@ class WeightDistribution:
 
         Law: A @ g.flatten() == matrix.dense(g).T.flatten().
         """
-        g = self.g_mean
-        return _vec(self._deviations(torch.eye(g.numel(), dtype=g.dtype, device=g.device)))
+        return self._map(self.matrix)
 
     @property
     def covariance(self) -> Tensor:
@@ -128,20 +129,31 @@ class WeightDistribution:
                 f"a weight of shape {(plan.out_features, plan.in_features)} does not fill its {plan.blocks} blocks of "
                 f"side {plan.size}, so the columns of Q are not orthogonal; use sizes that are whole blocks"
             )
-        repeats = plan.blocks**0.5 if matrix.shared else 1.0
+        repeats = (self.groups * plan.blocks) ** 0.5 if matrix.shared else 1.0
         # At g = (D, 0, 0, ...) the core H G H is all ones, so that W is the product of its scales.
         ones = torch.zeros_like(self.g_mean)
         ones[..., 0] = plan.size
-        rotation = WeightDistribution(_with_scales(matrix, torch.ones_like), self.g_mean, self.g_root)
-        return matrix.dense(ones).T.flatten() * repeats, rotation.linear_map / repeats
+        length, rotation = self._dense(matrix, ones).T.flatten(), self._map(_with_scales(matrix, torch.ones_like))
+        return length * repeats, rotation / repeats
+
+    def _dense(self, matrix: StructuredMatrix, g: Tensor) -> Tensor:
+        """W at g: (..., *g_mean.shape) -> (..., out, in)."""
+        if self.groups == 1:
+            return matrix.dense(g)
+        return matrix.dense(g.unsqueeze(-2) if matrix.shared else g).flatten(-3, -2)
+
+    def _map(self, matrix: StructuredMatrix) -> Tensor:
+        """vec of W at each unit vector: (out * in, n)."""
+        unit = torch.eye(self.g_mean.numel(), dtype=self.g_mean.dtype, device=self.g_mean.device)
+        return _vec(self._dense(matrix, unit.unflatten(1, self.g_mean.shape)))
 
     def _deviations(self, columns: Tensor) -> Tensor:
-        """W at each column of a matrix, seen as a g: (n, q) -> (q, out, in)."""
-        return self.matrix.dense(columns.T.unflatten(1, self.g_mean.shape))
+        """W - M for each column of the root: (n, q) -> (q, out, in)."""
+        return self._dense(self.matrix, columns.T.unflatten(1, self.g_mean.shape))
 
     def _chunks(self) -> Iterator[Tensor]:
         plan = self.matrix.plan
-        count = max(1, _CHUNK // (plan.blocks * plan.size**2))
+        count = max(1, _CHUNK // (self.groups * plan.blocks * plan.size**2))
         for columns in self.g_root.split(count, dim=1):
             yield self._deviations(columns)
 
@@ -151,7 +163,7 @@ class WeightDistribution:
 
     def _check_size(self) -> None:
         plan = self.matrix.plan
-        entries = plan.out_features * plan.in_features
+        entries = self.groups * plan.out_features * plan.in_features
         if entries > LIMIT:
             raise UnsupportedError(
                 f"the covariance of the {entries:,} entries of W has {entries**2:,} numbers; it is made for at most "
@@ -159,13 +171,16 @@ class WeightDistribution:
             )
 
 
-def weight_distribution(matrix: StructuredMatrix, g: Posterior, scales: Iterable[nn.Module]) -> WeightDistribution:
+def weight_distribution(
+    matrix: StructuredMatrix, g: Posterior, scales: Iterable[nn.Module], groups: int = 1
+) -> WeightDistribution:
     """The law of W for the law of g, at fixed scales.
 
     Args:
         matrix: W as a function of g.
         g: a Gaussian or a point.
         scales: the laws of the scales in ``matrix``, which must be points.
+        groups: how many weights ``matrix`` stands for.
     """
     if not all(isinstance(scale, Point) for scale in scales):
         raise UnsupportedError(f"W is not Gaussian when its scales are random too; {_INSTEAD}")
@@ -176,8 +191,8 @@ def weight_distribution(matrix: StructuredMatrix, g: Posterior, scales: Iterable
     mean = wide(g.mean).clone()  # copies, because an optimiser changes parameters in place
     root = root.to(mean.dtype)
     if root.ndim > 2:
-        root = torch.block_diag(*root)  # blocks with a g of their own are independent
-    return WeightDistribution(_with_scales(matrix, torch.clone), mean, root)
+        root = torch.block_diag(*root.flatten(0, -3))  # blocks with a g of their own are independent
+    return WeightDistribution(_with_scales(matrix, torch.clone), mean, root, groups)
 
 
 def _with_scales(matrix: StructuredMatrix, change: Callable[[Tensor], Tensor]) -> StructuredMatrix:

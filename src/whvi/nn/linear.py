@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whvi.nn.base import STREAM, add_bias
 from whvi.nn.draws import Draw
 from whvi.nn.parts import check_features
 from whvi.nn.structured import G, StructuredLayer
+from whvi.nn.vectors import STREAM, add_bias
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import wide
 from whvi.posterior.spec import Spec

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from whvi.nn.base import BIAS, STREAM, BayesianLayer, make_bias, repeated, value_at
+from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Size
 from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_terms, whole_number
+from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
@@ -42,7 +43,7 @@ class MeanField(BayesianLayer):
         variance = start_variance(weight_variance, 1.0 / inputs)
         mean = torch.randn(outputs, inputs, device=device, dtype=dtype).mul_(variance**0.5)
         # The spread is a fixed part of the size of a mean. A fixed spread would add noise that grows with the inputs:
-        # for 4096 of them at exp(-2) it is nine times the signal, and no training starts from there.
+        # for 4096 of them at exp(-2) it is almost nine times the signal, and no training starts from there.
         self.weights = DiagonalGaussian(mean, LOG_STD + 0.5 * math.log(variance))
         self.bias = make_bias(bias, outputs, mean)
 
@@ -85,10 +86,6 @@ class MeanField(BayesianLayer):
         """
         value = value_at(self.weights, draw, _WEIGHT)
         return value.reshape(*value.shape[:-2], *self.weight_shape)
-
-    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
-        """The bias at a draw, or its mean: (*draw.shape, outputs)."""
-        return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
 
     def kl_terms(self) -> dict[nn.Module, Tensor]:
         """Of the weights and of the bias."""

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.nn.base import BIAS, BayesianLayer, make_bias, repeated, value_at
+from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.law import WeightDistribution, weight_distribution
-from whvi.nn.parts import make_prior, unit_terms
+from whvi.nn.parts import make_prior, start_variance, unit_terms
+from whvi.nn.vectors import BIAS, make_bias, repeated, value_at
 from whvi.posterior import GaussianPrior, Point, Posterior, Prior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
@@ -57,7 +58,7 @@ class StructuredLayer(BayesianLayer):
         self.prior = make_prior(prior_variance)
         g_variance = self.prior.initial_variance if isinstance(self.prior, GaussianPrior) else 1.0
         # var(W_ij) = E[g^2] * product of E[s^2] / D; g stays at the size of its prior where scales can carry the rest.
-        needed = (2.0 / plan.in_features if weight_variance is None else weight_variance) * plan.size
+        needed = start_variance(weight_variance, 2.0 / plan.in_features) * plan.size
         s_variance = (needed / g_variance) ** (1.0 / max(self.structure.scales, 1))
         g_mean_variance = g_variance if self.structure.scales else needed
         each = (groups, *plan.block_shape) if groups > 1 else plan.block_shape
@@ -97,13 +98,9 @@ class StructuredLayer(BayesianLayer):
         """W at a draw, or its mean: (*draw.shape, [groups,] out, in)."""
         return repeated(self.matrix(draw).dense(self.g_at(draw)), draw, 3 if self.groups > 1 else 2)
 
-    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
-        """b at a draw, or its mean: (*draw.shape, out)."""
-        return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
-
     def weight_distribution(self) -> WeightDistribution:
         """The law of W in closed form, for a Gaussian (or fixed) g and fixed scales; other laws are refused."""
-        return weight_distribution(self.matrix(None), self.g, self.scales)
+        return weight_distribution(self.matrix(None), self.g, self.scales, self.groups)
 
     def gain(self) -> Tensor:
         """Mean square of the entries of W for each element of H g (see ``StructuredMatrix.gain``): as g."""

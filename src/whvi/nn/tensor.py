@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from whvi.nn.base import BIAS, BayesianLayer, add_bias, make_bias, repeated, shape_of, value_at
+from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_terms, whole_number
+from whvi.nn.vectors import add_bias, make_bias, shape_of, value_at
 from whvi.posterior import DiagonalGaussian, Point, Prior
 from whvi.posterior.base import wide
 from whvi.posterior.gaussian import LOG_STD
@@ -107,10 +108,6 @@ class TensorFactorisedLinear(BayesianLayer):
         for core in value_at(self.inner, draw, _INNER).unbind(-3):
             product = product @ core
         return product @ wide(self.last.mean)
-
-    def bias_value(self, draw: Draw | None = None) -> Tensor | None:
-        """b at a draw, or its mean: (*draw.shape, out_features)."""
-        return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
 
     def kl_terms(self) -> dict[nn.Module, Tensor]:
         """Of the inner cores and of the bias."""

@@ -29,7 +29,9 @@ def low_rank_half_log_det(factor: Tensor, log_std: Tensor) -> Tensor:
     Time O(D r^2): log det(diag(s^2)) + log det(I + F^T diag(s^-2) F).
     """
     scaled = factor * (-log_std).exp().unsqueeze(-1)
-    capacity = scaled.mT @ scaled + torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    with torch.autocast(factor.device.type, enabled=False):  # the product would be of half precision
+        product = scaled.mT @ scaled
+    capacity = product + torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     roots: Tensor = torch.linalg.cholesky(capacity).diagonal(dim1=-2, dim2=-1)
     return log_std.sum() + roots.log().sum()
 

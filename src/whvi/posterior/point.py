@@ -34,4 +34,4 @@ class Point(Posterior):
 
     def covariance_root(self) -> Tensor:
         """No spread: (..., D, 0)."""
-        return self.mean.new_zeros((*self.mean.shape, 0))
+        return wide(self.mean).new_zeros((*self.mean.shape, 0))

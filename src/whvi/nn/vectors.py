@@ -1,0 +1,64 @@
+"""The random vectors of a layer at a draw."""
+
+from torch import Tensor
+
+from whvi.errors import ArgumentError
+from whvi.nn.draws import Draw, Shape
+from whvi.posterior import Point, Posterior, make_posterior
+from whvi.posterior.base import wide
+from whvi.posterior.spec import Spec
+
+STREAM = 1 << 48
+"""Numbers of a seed's stream that belong to one random vector of a layer; the next vector starts there."""
+BIAS = 1
+"""Stream of noise of a layer's bias; the weight has the others."""
+
+
+def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0) -> Tensor:
+    """A random vector at a draw: (*draw.shape, 1 * axes, *event_shape); without the leading axes when it is fixed.
+
+    Args:
+        posterior: its law.
+        draw: None for the mean.
+        stream: which of the layer's random vectors this is.
+        axes: axes of the input between those of the draw and the vector's own.
+    """
+    if draw is None or isinstance(posterior, Point):
+        return wide(posterior.mean)
+    shape = shape_of(draw)
+    value = posterior.transport(shape, draw.seed, stream * STREAM)
+    if axes and shape:
+        value = value[(slice(None),) * len(shape) + (None,) * axes]
+    return value
+
+
+def shape_of(draw: Draw) -> Shape:
+    """``draw.shape``, which must be known."""
+    if draw.shape is None:
+        raise ArgumentError(
+            "this draw is one for each example, whose number only a forward pass knows; give it a shape"
+        )
+    return draw.shape
+
+
+def repeated(value: Tensor, draw: Draw | None, event_axes: int) -> Tensor:
+    """A value that ``value_at`` left without the axes of the draw, because it is fixed, once for each draw."""
+    if draw is None or not draw.shape or value.ndim > event_axes:
+        return value
+    return value.expand(*draw.shape, *value.shape)
+
+
+def make_bias(bias: bool | Spec, size: int, like: Tensor) -> Posterior | None:
+    """The law of a bias: True for an independent Gaussian, False for none, or what a posterior is named by.
+
+    Args:
+        bias: as layers take it.
+        size: length of the bias.
+        like: a tensor of the wanted dtype and device.
+    """
+    return None if bias is False else make_posterior("diagonal" if bias is True else bias, like.new_zeros(size))
+
+
+def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) -> Tensor:
+    """y plus the bias at a draw: (..., features) -> the same; ``axes`` as for ``value_at``."""
+    return y if bias is None else y + value_at(bias, draw, BIAS, axes).to(y.dtype)

@@ -1,0 +1,103 @@
+"""Every combination of structure, scales, posterior and layer through the shipped contract."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, TypeVar
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import MultivariateNormal, kl_divergence
+from torch.nn.functional import conv2d, linear
+
+from whvi.nn import BayesianLayer, WHVIColumn, WHVIConv2d, WHVILinear
+from whvi.nn.structured import StructuredLayer
+from whvi.posterior import Gaussian, Point
+from whvi.testing import LayerContract, assert_close, perturb
+from whvi.testing.layer import posteriors
+
+STRUCTURES = ("GH", "SHGH", "SHGHS", "SHGHSH")
+SCALES = ("optimised", "diagonal")
+POSTERIORS = ("point", "diagonal", "low_rank:2", "full", "planar:2", "planar:2:full")
+
+Case = tuple[str, str, str]
+
+
+def cases() -> Iterator[Case]:
+    for word, scales, posterior in product(STRUCTURES, SCALES, POSTERIORS):
+        if "S" in word or scales == "optimised":
+            yield word, scales, posterior
+
+
+def options(case: Case) -> dict[str, Any]:
+    word, scales, posterior = case
+    return {"structure": word, "scales": scales, "posterior": posterior, "dtype": torch.float64}
+
+
+L = TypeVar("L", bound=BayesianLayer)
+
+
+def settled(layer: L) -> L:
+    """Every parameter off its special value, and means of flows that take less time."""
+    for each in posteriors(layer):
+        if hasattr(each, "mean_samples"):
+            each.mean_samples = 64
+    return perturb(layer)
+
+
+class WHVIContract(LayerContract):
+    def plain(self, layer: BayesianLayer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return linear(x, weight, bias)
+
+    @pytest.fixture
+    def inputs(self, layer: WHVILinear) -> Tensor:
+        return torch.randn(6, layer.in_features, dtype=torch.float64)
+
+    def test_kl_is_that_of_torch(self, layer: StructuredLayer) -> None:
+        """Of g, the bias and the scales, one by one."""
+        parts = [each for each in posteriors(layer) if not isinstance(each, Point)]
+        if not all(isinstance(each, Gaussian) for each in parts):
+            return
+        expected = torch.zeros((), dtype=torch.float64)
+        for part in parts:
+            root = part.covariance_root()
+            prior = MultivariateNormal(torch.zeros_like(part.mean), torch.eye(part.mean.shape[-1]).double())
+            expected += kl_divergence(MultivariateNormal(part.mean, root @ root.mT), prior).sum()
+        assert_close(layer.kl(), expected, 1e-10)
+
+
+@pytest.mark.parametrize("case", list(cases()), ids="-".join)
+class TestStacked(WHVIContract):
+    @pytest.fixture
+    def layer(self, case: Case) -> WHVILinear:
+        return settled(WHVILinear(2, 5, share_g="S" in case[0], **options(case)))
+
+
+@pytest.mark.parametrize("case", list(cases()), ids="-".join)
+class TestEmbedded(WHVIContract):
+    @pytest.fixture
+    def layer(self, case: Case) -> WHVILinear:
+        return settled(WHVILinear(2, 3, layout="embed", **options(case)))
+
+
+@pytest.mark.parametrize("case", list(cases()), ids="-".join)
+class TestColumn(WHVIContract):
+    @pytest.fixture
+    def layer(self, case: Case) -> WHVIColumn:
+        return settled(WHVIColumn(7, 2, **options(case)))
+
+
+@pytest.mark.parametrize("case", list(cases()), ids="-".join)
+class TestConvolution(WHVIContract):
+    @pytest.fixture
+    def layer(self, case: Case) -> WHVIConv2d:
+        groups = 2 if case[0] in ("GH", "SHGH") else 1
+        return settled(WHVIConv2d(2, 4, (2, 1), stride=(1, 2), groups=groups, share_g="S" in case[0], **options(case)))
+
+    @pytest.fixture
+    def inputs(self) -> Tensor:
+        return torch.randn(6, 2, 3, 3, dtype=torch.float64)
+
+    def plain(self, layer: BayesianLayer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        assert isinstance(layer, WHVIConv2d)
+        return conv2d(x, weight, bias, stride=(1, 2), groups=layer.groups)
