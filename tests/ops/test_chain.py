@@ -131,6 +131,18 @@ def test_second_derivatives_in_forward_over_reverse_mode() -> None:
             torch.testing.assert_close(a, b)
 
 
+def test_tangents_of_a_gradient_without_a_second_graph() -> None:
+    x, g, tangent = (torch.randn(4, dtype=torch.float64) for _ in range(3))
+    results = []
+    for function in (lambda a, b: chain(a, b, b, None), lambda a, b: reference.chain(a, b, b, None, 0.25)):
+        with torch.autograd.forward_ad.dual_level():
+            leaf = x.clone().requires_grad_()
+            dual = torch.autograd.forward_ad.make_dual(g, tangent)
+            (gradient,) = torch.autograd.grad(function(leaf, dual).sum(), leaf)
+            results.append(torch.autograd.forward_ad.unpack_dual(gradient).tangent)
+    torch.testing.assert_close(*results)
+
+
 def test_only_what_is_needed_gets_a_gradient() -> None:
     x, s1, g, s2 = (torch.randn(8) for _ in range(4))
     s1.requires_grad_()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import whvi
-from whvi.ops import chain, fwht, noisy_chain, normal
+from whvi.ops import chain, fwht, noisy_bias, noisy_chain, normal
 
 x, p = torch.ones(3, 8), torch.ones(8)
 meta = torch.ones(8, device="meta")
@@ -77,6 +77,23 @@ BAD: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "normal: offset a float": (lambda: normal(0, 1.5, (3,)), TypeError, "offset"),
     "normal: negative shape": (lambda: normal(0, 0, (-3,)), ValueError, "-3"),
+    "bias: y an array": (lambda: noisy_bias(np.ones((3, 8)), p, p, 0), TypeError, "y.*ndarray"),
+    "bias: y of integers": (lambda: noisy_bias(x.long(), p, p, 0), TypeError, "y.*int64"),
+    "bias: y a scalar": (lambda: noisy_bias(x[0, 0], p, p, 0), ValueError, r"y has shape \(\)"),
+    "bias: y of empty rows": (lambda: noisy_bias(x[:, :0], p[:0], p[:0], 0), ValueError, r"y has shape \(3, 0\)"),
+    "bias: mean of another size": (lambda: noisy_bias(x, p[:1], p, 0), ValueError, r"mean has shape \(1,\).*y, 8"),
+    "bias: mean a row": (lambda: noisy_bias(x, p[None], p, 0), ValueError, r"mean has shape \(1, 8\).*\(8,\)"),
+    "bias: log_std of another size": (lambda: noisy_bias(x, p, torch.ones(9), 0), ValueError, "log_std has shape"),
+    "bias: log_std of another dtype": (lambda: noisy_bias(x, p, p.double(), 0), TypeError, "log_std.*float64.*float32"),
+    "bias: log_std absent": (lambda: noisy_bias(x, p, None, 0), TypeError, "log_std.*NoneType"),
+    "bias: devices differ": (lambda: noisy_bias(x, meta, p, 0), ValueError, "mean is on meta.*y"),
+    "bias: seed on another device": (
+        lambda: noisy_bias(x, p, p, torch.empty((), dtype=torch.int64, device="meta")),
+        ValueError,
+        "seed is on meta.*draw_seed",
+    ),
+    "bias: seed of one element": (lambda: noisy_bias(x, p, p, torch.tensor([1])), ValueError, "scalar"),
+    "bias: offset negative": (lambda: noisy_bias(x, p, p, 0, -1), ValueError, "offset.*-1"),
     "pad: an array": (lambda: whvi.pad(np.ones(3)), TypeError, "ndarray"),
     "pad: an empty axis": (lambda: whvi.pad(torch.ones(3, 0)), ValueError, r"\(3, 0\)"),
 }

@@ -1,57 +1,8 @@
-// The only file that knows torch: it binds the kernels to the operators `whvi::*` through the stable ABI.
+// The only source that knows torch: it binds the kernels to the operators `whvi::*` through the stable ABI.
 // Schemas, broadcasting, fake kernels and autograd live in Python (whvi/ops).
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
-
-#include <algorithm>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <tuple>
-#include <vector>
-
-#include "kernels.h"
+#include "tensors.h"
 
 namespace {
-
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-using whvi::Storage;
-
-Storage storage_of(const Tensor& t, const char* what) {
-  switch (t.scalar_type()) {
-    case ScalarType::Float: return Storage::f32;
-    case ScalarType::Double: return Storage::f64;
-    case ScalarType::BFloat16: return Storage::bf16;
-    case ScalarType::Half: return Storage::f16;
-    default: STD_TORCH_CHECK(false, "whvi: ", what, " must be float32, float64, bfloat16 or float16");
-  }
-}
-
-// A contiguous tensor of the given sizes. The C entry point takes half the time of the stable ABI's boxed `new_empty`, and
-// allocation is most of what a small call costs.
-Tensor new_empty(const Tensor& like, const int64_t* sizes, int64_t dim) {
-  int64_t strides[64];
-  STD_TORCH_CHECK(dim <= 64, "whvi: tensors have at most 64 axes");
-  for (int64_t i = dim - 1, stride = 1; i >= 0; stride *= std::max<int64_t>(1, sizes[i--])) strides[i] = stride;
-  int32_t dtype, device_type, device_index;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(like.get(), &dtype));
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &device_index));
-  AtenTensorHandle handle;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(dim, sizes, strides, dtype, device_type, device_index, &handle));
-  return Tensor(handle);
-}
-Tensor shaped_like(const Tensor& t) { return new_empty(t, t.sizes().data(), t.dim()); }
-
-int log2_size(int64_t size) {
-  STD_TORCH_CHECK(size > 0 && (size & (size - 1)) == 0, "whvi: the last axis must be a power of two, got ", size);
-  return __builtin_ctzll((unsigned long long)size);
-}
-
-// Work that is worth a thread, in elements: below it, waking the pool costs more than it saves.
-constexpr int64_t kGrain = 16384;
 
 void run_fwht(const Tensor& x, double scale, const Tensor& y) {
   const Storage storage = storage_of(x, "x");
@@ -71,8 +22,6 @@ void run_fwht(const Tensor& x, double scale, const Tensor& y) {
     whvi::active().fwht(storage, in + begin * bytes, out + begin * bytes, end - begin, log2, scale);
   });
 }
-
-Tensor packed(const Tensor& t) { return t.is_contiguous() ? t : torch::stable::contiguous(t); }
 
 Tensor fwht(const Tensor& x, double scale) {
   const Tensor in = packed(x);
@@ -106,10 +55,6 @@ Tensor normal(const Tensor& streams, int64_t offset, int64_t numel) {
   });
   return out;
 }
-
-struct Dims {
-  int64_t groups, rows, blocks, size, varies;
-};
 
 // Bit 2i of `varies`: operand i differs from row to row; bit 2i + 1: from block to block.
 whvi::Operand operand(const Tensor* t, int index, const Dims& d, const char* name) {
@@ -158,30 +103,6 @@ struct Inputs {
   }
 };
 
-int64_t last_size(const Tensor& t) { return t.size(t.dim() - 1); }
-
-// Chunks of rows, never across groups. Their number depends on the shape alone: results do not change with threads.
-struct Chunks {
-  int64_t rows, per_group, total;
-  Chunks(const Dims& d, int64_t minimum_rows) {
-    const int64_t worth = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, d.blocks * d.size));
-    rows = std::max(worth, minimum_rows);
-    per_group = d.blocks ? (d.rows + rows - 1) / rows : 0;
-    rows = per_group ? (d.rows + per_group - 1) / per_group : 0;
-    total = d.groups * per_group;
-  }
-  template <class F>
-  void each(int64_t all_rows, const F& f) const {
-    if (total == 1) return f(0, 0, 0, all_rows);
-    torch::stable::parallel_for(0, total, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i % per_group * rows;
-        f(i, i / per_group, first, std::min(all_rows, first + rows));
-      }
-    });
-  }
-};
-
 Tensor chain(const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Maybe seed, int64_t offset,
              std::vector<int64_t> lead, int64_t groups, int64_t rows, int64_t blocks, int64_t varies, double scale) {
   const Dims d = {groups, rows, blocks, last_size(x), varies};
@@ -195,48 +116,6 @@ Tensor chain(const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Ma
   });
   return y;
 }
-
-// The gradient of one operand. Where all rows share the operand, each chunk has an accumulator of its own, and these are
-// added in the order of the chunks.
-struct Slot {
-  Tensor result;
-  void* data = nullptr;  // of the result; null: not needed
-  int64_t count = 0;     // elements per group
-  bool shared = false, low = false;
-  size_t width = 0;  // bytes per accumulated element
-  char* partials = nullptr;
-
-  Slot(const Tensor& like) : result(nothing(like)) {}
-  static Tensor nothing(const Tensor& like) {
-    const int64_t none = 0;
-    return new_empty(like, &none, 1);
-  }
-  Slot(const Tensor& t, int index, const Dims& d)
-      : result(shaped_like(t)), data(result.mutable_data_ptr()), count(d.groups ? t.numel() / d.groups : 0) {
-    shared = d.rows != 1 && !(d.varies >> (2 * index) & 1);
-    low = t.element_size() == 2;  // a shared x of 16 bits is accumulated in float32
-    width = low ? sizeof(float) : t.element_size();
-  }
-  size_t bytes(const Chunks& chunks) const { return shared ? (size_t)(chunks.total * count) * width : 0; }
-
-  whvi::Gradient chunk(int64_t index) const {
-    if (!data) return {};
-    if (!shared) return {data, nullptr};
-    char* own = partials + (size_t)(index * count) * width;
-    std::memset(own, 0, (size_t)count * width);
-    return {nullptr, own};
-  }
-  void reduce(const Dims& d, const Chunks& chunks) const {
-    if (!shared || !data) return;
-    const size_t step = (size_t)count * width;
-    for (int64_t group = 0; group < d.groups; ++group) {
-      char* sum = partials + (size_t)(group * chunks.per_group) * step;
-      for (int64_t i = 1; i < chunks.per_group; ++i)
-        whvi::active().accumulate(width == 8 ? Storage::f64 : Storage::f32, sum, sum + (size_t)i * step, count);
-      whvi::active().store(storage_of(result, "a gradient"), (char*)data + (size_t)(group * count) * result.element_size(), sum, count);
-    }
-  }
-};
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> chain_backward(
     const Tensor& grad, const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Maybe seed, int64_t offset,
@@ -270,6 +149,95 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> chain_backward(
   return {slots[0].result, slots[1].result, slots[2].result, slots[3].result, slots[4].result};
 }
 
+// torch's own exponential, so that the result has the bits of the expression it stands for.
+Tensor exponential(const Tensor& t) {
+  StableIValue stack[] = {torch::stable::detail::from(t)};
+  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::exp", "", stack, TORCH_ABI_VERSION));
+  return torch::stable::detail::to<Tensor>(stack[0]);
+}
+
+// The operands of a bias: y is (groups..., rows..., N), its parameters (groups..., N) and seed (groups...).
+struct Bias {
+  Storage storage;
+  Tensor log_std, std, seed;
+  Dims d;
+
+  Bias(const Tensor& y, const Tensor& parameter, const Tensor& streams, bool drawn)
+      : storage(storage_of(y, "y")), log_std(packed(parameter)), std(drawn ? exponential(log_std) : log_std),
+        seed(packed(streams)), d{seed.numel(), 1, 1, 0, 0} {
+    STD_TORCH_CHECK(seed.scalar_type() == ScalarType::Long, "whvi: seed must be int64");
+    const int64_t axes = seed.dim(), last = y.dim() - 1;
+    STD_TORCH_CHECK(last >= axes, "whvi: y must have the axes of seed and one more");
+    for (int64_t i = 0; i < axes; ++i)
+      STD_TORCH_CHECK(y.size(i) == seed.size(i), "whvi: y does not begin with the axes of seed");
+    for (int64_t i = axes; i < last; ++i) d.rows *= y.size(i);
+    d.size = y.size(last);
+    STD_TORCH_CHECK(d.size > 0, "whvi: the last axis of y is empty");
+    check(log_std, "log_std");
+  }
+  void check(const Tensor& parameter, const char* name) const {
+    STD_TORCH_CHECK(parameter.scalar_type() == (storage == Storage::f64 ? ScalarType::Double : ScalarType::Float),
+                    "whvi: parameters must be in the compute dtype of y");
+    bool fits = parameter.dim() == seed.dim() + 1 && last_size(parameter) == d.size;
+    for (int64_t i = 0; fits && i < seed.dim(); ++i) fits = parameter.size(i) == seed.size(i);
+    STD_TORCH_CHECK(fits, "whvi: ", name, " must have the axes of seed and the last one of y");
+  }
+  whvi::NoisyBias group(int64_t index, int64_t offset) const {
+    return {storage, d.size, row(std, index), (uint64_t)((const int64_t*)seed.const_data_ptr())[index], (uint64_t)offset};
+  }
+  const void* row(const Tensor& parameter, int64_t group) const {
+    return (const char*)parameter.const_data_ptr() + (size_t)(group * d.size) * parameter.element_size();
+  }
+};
+
+Tensor noisy_bias(const Tensor& y, const Tensor& mean, const Tensor& log_std, const Tensor& seed, int64_t offset) {
+  const Bias b(y, log_std, seed, true);
+  const Tensor in = packed(y), m = packed(mean);
+  b.check(m, "mean");
+  Tensor out = shaped_like(y);
+  const int64_t count = b.d.rows * b.d.size, pieces = (count + kGrain - 1) / kGrain;
+  const size_t step = (size_t)count * y.element_size();
+  const char* from = (const char*)in.const_data_ptr();
+  char* to = (char*)out.mutable_data_ptr();
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t group = i / pieces, first = i % pieces * kGrain;
+      whvi::active().noisy_bias(b.group(group, offset), from + (size_t)group * step, b.row(m, group), to + (size_t)group * step,
+                                first, std::min(count, first + kGrain));
+    }
+  };
+  if (b.d.groups * pieces == 1) run(0, 1);
+  else torch::stable::parallel_for(0, b.d.groups * pieces, 1, run);
+  return out;
+}
+
+std::tuple<Tensor, Tensor> noisy_bias_backward(const Tensor& grad, const Tensor& log_std, const Tensor& seed, int64_t offset,
+                                               int64_t needs) {
+  const bool for_mean = needs & 1, for_std = needs >> 1 & 1;
+  const Bias b(grad, log_std, seed, for_std);
+  const Tensor dy = packed(grad);
+  const Chunks chunks(b.d, 16);
+  const auto slot = [&](bool needed) { return needed ? Slot(b.log_std, 0, b.d) : Slot(b.log_std); };
+  Slot slots[] = {slot(for_mean), slot(for_std)};
+  if (chunks.total == 0) {  // no rows
+    for (Slot& s : slots)
+      if (s.data) torch::stable::zero_(s.result);
+  } else {
+    size_t all = 0;
+    for (Slot& s : slots) s.shared = true, all += s.bytes(chunks);  // a single row too goes through an accumulator
+    const std::unique_ptr<char[]> buffer(new char[all]);
+    slots[0].partials = buffer.get(), slots[1].partials = buffer.get() + slots[0].bytes(chunks);
+    const char* from = (const char*)dy.const_data_ptr();
+    const size_t step = (size_t)(b.d.rows * b.d.size) * dy.element_size();
+    chunks.each(b.d.rows, [&](int64_t index, int64_t group, int64_t begin, int64_t end) {
+      whvi::active().noisy_bias_backward(b.group(group, offset), from + (size_t)group * step, slots[0].chunk(index).partial,
+                                         slots[1].chunk(index).partial, begin * b.d.size, end * b.d.size);
+    });
+    for (const Slot& s : slots) s.reduce(b.d, chunks);
+  }
+  return {slots[0].result, slots[1].result};
+}
+
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // each operator and its twin without autograd (whvi/ops/registry.py)
@@ -277,6 +245,8 @@ STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // each operator and its twin without
   for (const char* name : {"fwht_out", "_fwht_out"}) m.impl(name, TORCH_BOX(&fwht_out));
   for (const char* name : {"normal", "_normal"}) m.impl(name, TORCH_BOX(&normal));
   for (const char* name : {"chain", "_chain"}) m.impl(name, TORCH_BOX(&chain));
+  for (const char* name : {"noisy_bias", "_noisy_bias"}) m.impl(name, TORCH_BOX(&noisy_bias));
+  for (const char* name : {"noisy_bias_backward", "_noisy_bias_backward"}) m.impl(name, TORCH_BOX(&noisy_bias_backward));
   for (const char* name : {"chain_backward", "_chain_backward"}) m.impl(name, TORCH_BOX(&chain_backward));
 }
 

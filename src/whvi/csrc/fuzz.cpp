@@ -233,6 +233,34 @@ void fuzz_chain(const Kernels& k) {
       }
 }
 
+void fuzz_bias(const Kernels& k) {
+  const Storage s = (Storage)below(4), compute = s == Storage::f64 ? Storage::f64 : Storage::f32;
+  const int64_t size = 1 + below(coin() ? 3000 : 70), rows = below(size > 200 ? 4 : 60), count = rows * size;
+  const int64_t cut = below(count + 1), needs = 1 + below(3);
+  Buffer y(s, count), out(s, count), mean(compute, size), std(compute, size), sums[] = {{compute, size}, {compute, size}};
+  y.fill(), mean.fill(), std.fill();
+  const NoisyBias b = {s, size, std.data(), rng(), (uint64_t)below(200)};
+  current = std::string("noisy_bias ") + k.name + " storage " + std::to_string((int)s) + " rows " + std::to_string(rows) +
+            " size " + std::to_string(size) + " offset " + std::to_string(b.offset) + " cut " + std::to_string(cut);
+  k.noisy_bias(b, y.data(), mean.data(), out.data(), 0, cut);
+  k.noisy_bias(b, y.data(), mean.data(), out.data(), cut, count);
+  for (Buffer& sum : sums) std::memset(sum.data(), 0, (size_t)size * width(compute));
+  const int64_t first = rows ? below(rows) * size : 0;  // y stands for dy; gradients of its later rows
+  k.noisy_bias_backward(b, y.data(), needs & 1 ? sums[0].data() : nullptr, needs & 2 ? sums[1].data() : nullptr, first, count);
+  std::vector<float> eps((size_t)count);
+  k.normal(b.seed, b.offset, count, eps.data());
+  Doubles want[] = {Doubles((size_t)size), Doubles((size_t)size)};
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t j = i % size;
+    const double noise = std.get(j) * eps[(size_t)i], value = y.get(i) + mean.get(j) + noise;
+    check(std::fabs(out.get(i) - value) <= (unit(s) + 4 * unit(compute)) * (10 + std::fabs(value)), "value of the bias");
+    if (i >= first) want[0][(size_t)j] += y.get(i), want[1][(size_t)j] += y.get(i) * noise;
+  }
+  for (int g = 0; g < 2; ++g)
+    for (int64_t j = 0; j < size && needs >> g & 1; ++j)
+      check(std::fabs(sums[g].get(j) - want[g][(size_t)j]) <= 64 * unit(compute) * (20 + std::fabs(want[g][(size_t)j])), "gradient of the bias");
+}
+
 void fuzz_normal(const Kernels& k) {
   const uint64_t seed = rng(), start = coin() ? rng() >> 1 : (uint64_t)below(1000);
   const int64_t count = below(400), cut = count ? below(count) : 0;
@@ -259,15 +287,12 @@ int main(int argc, char** argv) {
   int tables;
   const Candidate* all = candidates(&tables);
   std::vector<long> ran((size_t)tables, 0);
+  void (*const kinds[])(const Kernels&) = {fuzz_transform, fuzz_chain, fuzz_normal, fuzz_bias};
   for (long i = 0; i < cases; ++i) {
     const int which = (int)below(tables);
     if (!all[which].supported) continue;
     ++ran[(size_t)which];
-    const Kernels& k = *all[which].kernels;
-    const int64_t kind = below(3);
-    if (kind == 0) fuzz_transform(k);
-    else if (kind == 1) fuzz_chain(k);
-    else fuzz_normal(k);
+    kinds[below(4)](*all[which].kernels);
   }
   for (int i = 0; i < tables; ++i) std::printf("%s: %ld cases%s\n", all[i].kernels->name, ran[(size_t)i], all[i].supported ? "" : " (not on this processor)");
   return 0;

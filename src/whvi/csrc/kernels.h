@@ -36,6 +36,14 @@ struct ChainGradients {
   Gradient x, s1, g, s2, std;
 };
 
+// y + mean + std * eps on contiguous rows of `size` elements, one group: numbers `offset`, ... of the stream `seed`.
+struct NoisyBias {
+  Storage storage;  // of y and dy; the others are double for f64 and float otherwise
+  int64_t size;
+  const void* std;
+  uint64_t seed, offset;
+};
+
 struct Kernels {
   const char* name;
   // y = scale * H x for `rows` contiguous rows of 2^log2_size elements; x and y equal or disjoint.
@@ -43,6 +51,10 @@ struct Kernels {
   // Rows [begin, end) of one group into y, which is contiguous (R, B, K, D).
   void (*chain)(const Chain&, void* y, int64_t group, int64_t begin, int64_t end);
   void (*chain_backward)(const Chain&, const void* dy, const ChainGradients&, int64_t group, int64_t begin, int64_t end);
+  // Elements [begin, end) of a group's rows; y and out equal or disjoint.
+  void (*noisy_bias)(const NoisyBias&, const void* y, const void* mean, void* out, int64_t begin, int64_t end);
+  // The gradients summed over the whole rows [begin, end) of elements, into zeroed accumulators of a row; null: not needed.
+  void (*noisy_bias_backward)(const NoisyBias&, const void* dy, void* dmean, void* dlog_std, int64_t begin, int64_t end);
   // Standard normals with indices start ... start + count - 1 of the stream `seed`.
   void (*normal)(uint64_t seed, uint64_t start, int64_t count, float* out);
   // out += in, the fixed-order reduction of chunk accumulators.

@@ -22,6 +22,7 @@ inline void release(void* p) { free(p); }
 #include "transform.h"
 #include "normal.h"
 #include "chain.h"
+#include "bias.h"
 
 template <class F>
 void with_storage(Storage s, F&& f) {
@@ -46,6 +47,16 @@ void chain_backward(const Chain& c, const void* dy, const ChainGradients& d, int
     ChainRunner<std::remove_pointer_t<decltype(tag)>>::backward(c, dy, d, group, begin, end);
   });
 }
+void noisy_bias(const NoisyBias& b, const void* y, const void* mean, void* out, int64_t begin, int64_t end) {
+  with_storage(b.storage, [&](auto* tag) {
+    BiasRunner<std::remove_pointer_t<decltype(tag)>>::forward(b, y, mean, out, begin, end);
+  });
+}
+void noisy_bias_backward(const NoisyBias& b, const void* dy, void* dmean, void* dlog_std, int64_t begin, int64_t end) {
+  with_storage(b.storage, [&](auto* tag) {
+    BiasRunner<std::remove_pointer_t<decltype(tag)>>::backward(b, dy, dmean, dlog_std, begin, end);
+  });
+}
 void accumulate(Storage compute, void* out, const void* in, int64_t count) {
   with_storage(compute, [&](auto* tag) {
     using T = Compute<std::remove_pointer_t<decltype(tag)>>;
@@ -64,7 +75,8 @@ void store(Storage storage, void* out, const void* in, int64_t count) {
 }  // namespace
 
 extern const Kernels kernels;
-const Kernels kernels = {WHVI_NAME, fwht, chain, chain_backward, Normals::fill, accumulate, store};
+const Kernels kernels = {WHVI_NAME,  fwht, chain, chain_backward, noisy_bias, noisy_bias_backward, Normals::fill,
+                         accumulate, store};
 
 }  // namespace WHVI_NAMESPACE
 }  // namespace whvi

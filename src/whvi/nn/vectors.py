@@ -4,7 +4,8 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.nn.draws import Draw, Shape
-from whvi.posterior import Point, Posterior, make_posterior
+from whvi.ops import noisy_bias
+from whvi.posterior import DiagonalGaussian, Point, Posterior, make_posterior
 from whvi.posterior.base import wide
 from whvi.posterior.spec import Spec
 
@@ -61,4 +62,9 @@ def make_bias(bias: bool | Spec, size: int, like: Tensor) -> Posterior | None:
 
 def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) -> Tensor:
     """y plus the bias at a draw: (..., features) -> the same; ``axes`` as for ``value_at``."""
-    return y if bias is None else y + value_at(bias, draw, BIAS, axes).to(y.dtype)
+    if bias is None:
+        return y
+    if type(bias) is DiagonalGaussian and draw is not None and draw.shape and axes == 0:
+        # One draw for each row: its noise can be drawn inside the kernel.
+        return noisy_bias(y, wide(bias.mean), wide(bias.log_std), draw.seed, BIAS * STREAM)
+    return y + value_at(bias, draw, BIAS, axes).to(y.dtype)

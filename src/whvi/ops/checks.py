@@ -1,6 +1,7 @@
 """What the operators ask of their inputs, and what they say when it is not so."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -8,12 +9,18 @@ from torch import Tensor
 from whvi.errors import ArgumentError, DeviceError, DtypeError, InputTypeError, ShapeError
 from whvi.ops.recording import must_record, traced
 
-FLOATING = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+HALF = (torch.bfloat16, torch.float16)
+FLOATING = (torch.float32, torch.float64, *HALF)
 
 
 def compute_dtype(storage: torch.dtype) -> torch.dtype:
     """What a dtype is computed in: float64 for float64, float32 for the rest."""
     return torch.float64 if storage == torch.float64 else torch.float32
+
+
+def widened(x: Tensor, operand: Any) -> Any:
+    """A parameter in x's own half precision is brought to float32, which x is computed in."""
+    return operand.float() if x.dtype in HALF and operand is not None and operand.dtype == x.dtype else operand
 
 
 def is_power_of_two(size: int) -> bool:
@@ -80,19 +87,19 @@ def check_scale(scale: object) -> None:
         raise InputTypeError(f"scale must be a number, got {type(scale).__name__}")
 
 
-def check_operand(name: str, operand: object, x: Tensor) -> None:
-    """An operand of the chain: last axis as x, same device, the compute dtype of x or x's own."""
+def check_operand(name: str, operand: object, x: Tensor, *, of: str = "x") -> None:
+    """A parameter of x (named ``of``): last axis as x, same device, the compute dtype of x or x's own."""
     compute = compute_dtype(x.dtype)
     if not isinstance(operand, Tensor):
         raise InputTypeError(f"{name} must be a torch.Tensor or absent, got {type(operand).__name__}")
     if operand.dtype not in (compute, x.dtype):
         raise DtypeError(
-            f"{name} has dtype {operand.dtype}, but x has {x.dtype}; {name} must be {compute} or {x.dtype}"
+            f"{name} has dtype {operand.dtype}, but {of} has {x.dtype}; {name} must be {compute} or {x.dtype}"
         )
     if operand.device != x.device:
-        raise DeviceError(f"{name} is on {operand.device}, but x is on {x.device}")
+        raise DeviceError(f"{name} is on {operand.device}, but {of} is on {x.device}")
     if operand.ndim == 0 or operand.shape[-1] != x.shape[-1]:
-        raise ShapeError(f"{name} has shape {tuple(operand.shape)}; its last axis must be that of x, {x.shape[-1]}")
+        raise ShapeError(f"{name} has shape {tuple(operand.shape)}; its last axis must be that of {of}, {x.shape[-1]}")
 
 
 def check_offset(offset: object) -> None:

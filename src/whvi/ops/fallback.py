@@ -4,6 +4,7 @@ The transform is two matrix products, H_D = H_a kron H_b with a, b about sqrt(D)
 """
 
 from functools import cache
+from math import prod
 
 import torch
 from torch import Tensor
@@ -106,6 +107,44 @@ def chain_backward(
         for bit, (operand, part) in enumerate(parts)
     ]
     return results[0], results[1], results[2], results[3], results[4]
+
+
+def _per_row(parameter: Tensor, rows: tuple[int, ...]) -> Tensor:
+    """(groups..., N) with an axis of one for each axis of the rows."""
+    return parameter.reshape(*parameter.shape[:-1], *(1,) * len(rows), parameter.shape[-1])
+
+
+def _noise(like: Tensor, seed: Tensor, offset: int, dtype: torch.dtype) -> Tensor:
+    """Normals in the shape of ``like``, which begins with the axes of seed; by the operator, hence the device's own."""
+    eps: Tensor = torch.ops.whvi.normal(seed.reshape(-1), offset, prod(like.shape[seed.ndim :]))
+    return eps.reshape(like.shape).to(dtype)
+
+
+def affine(y: Tensor, mean: Tensor, std: Tensor, seed: Tensor, offset: int) -> Tensor:
+    """y + mean + std * eps: y (groups..., rows..., N), mean and std (groups..., N), seed (groups...)."""
+    rows = y.shape[seed.ndim : -1]
+    scaled = _per_row(std, rows) * _noise(y, seed, offset, std.dtype)
+    return (y.to(std.dtype) + _per_row(mean, rows) + scaled).to(y.dtype)
+
+
+def noisy_bias(y: Tensor, mean: Tensor, log_std: Tensor, seed: Tensor, offset: int) -> Tensor:
+    """``affine`` with std = exp(log_std)."""
+    return affine(y, mean, log_std.exp(), seed, offset).contiguous()
+
+
+def noisy_bias_backward(dy: Tensor, log_std: Tensor, seed: Tensor, offset: int, needs: int) -> tuple[Tensor, Tensor]:
+    """Gradients of mean and log_std; what bit i of ``needs`` does not ask for comes back empty.
+
+    Differentiable itself, to any order.
+    """
+    wide = dy.to(log_std.dtype)
+    shape = (*seed.shape, prod(dy.shape[seed.ndim : -1]), dy.shape[-1])
+    empty = log_std.new_empty(0)
+    dmean = wide.reshape(shape).sum(-2) if needs & 1 else empty
+    if not needs & 2:
+        return dmean, empty
+    moment = (wide * _noise(dy, seed, offset, wide.dtype)).reshape(shape).sum(-2)
+    return dmean, moment * log_std.exp()
 
 
 def _reduced(part: Tensor, operand: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """How a call is recorded for autograd: as an operator in graphs, as an autograd.Function in eager execution."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -47,3 +48,13 @@ def record(function: type[torch.autograd.Function], *args: Any) -> Any:
     if torch.compiler.is_compiling() or transforms_active():
         return function.apply(*args)
     return super(torch.autograd.Function, function).apply(*args)  # type: ignore[misc]
+
+
+def in_front(
+    dims: Sequence[int | None], tensors: Sequence[torch.Tensor | None], size: int
+) -> list[torch.Tensor | None]:
+    """The tensors of a vmapped call with the batch as first axis, repeated where there is none."""
+    return [
+        None if t is None else (t.expand(size, *t.shape) if d is None else t.movedim(d, 0))
+        for d, t in zip(dims, tensors, strict=True)
+    ]

@@ -1,7 +1,8 @@
 """The dispatcher operators ``whvi::*``: their schemas, fake kernels and backends. Importing this module registers them.
 
 Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of K blocks.
-The public functions in ``transform``, ``chain`` and ``noise`` add checks, broadcasting, autograd and vmap.
+Those of the bias begin with the axes of seed: y (groups..., rows..., N), mean and log_std (groups..., N).
+The public functions in ``transform``, ``chain``, ``bias`` and ``noise`` add checks, broadcasting, autograd and vmap.
 
 Every operator stands twice. The one in graphs (torch.compile, torch.export) carries autograd; its twin with an
 underscore goes straight to the kernel, because a Python autograd kernel costs three times as much as a small transform.
@@ -27,6 +28,8 @@ SCHEMAS = {
     "normal": "(Tensor seed, SymInt offset, SymInt numel) -> Tensor",
     "chain": f"({_CHAIN}) -> Tensor",
     "chain_backward": f"(Tensor dy, {_CHAIN}, int needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "noisy_bias": "(Tensor y, Tensor mean, Tensor log_std, Tensor seed, SymInt offset) -> Tensor",
+    "noisy_bias_backward": "(Tensor dy, Tensor log_std, Tensor seed, SymInt offset, int needs) -> (Tensor, Tensor)",
 }
 NAMES = [prefix + name for name in SCHEMAS for prefix in ("", "_")]
 
@@ -38,13 +41,18 @@ for _name in NAMES:
 
 
 def _install(backend: Any, key: str) -> None:
-    """Register a backend whose chain takes canonical shapes (R, B or 1, K or 1, D)."""
+    """Register a backend whose chain takes canonical shapes (R, B or 1, K or 1, D).
+
+    The bias is elementwise apart from its normals, which come by the operator: one form in torch serves every backend.
+    """
     kernels = {
         "fwht": backend.fwht,
         "fwht_out": backend.fwht_out,
         "normal": backend.normal,
         "chain": canonical.forward(backend.chain),
         "chain_backward": canonical.backward(backend.chain_backward),
+        "noisy_bias": fallback.noisy_bias,
+        "noisy_bias_backward": fallback.noisy_bias_backward,
     }
     for name in NAMES:
         _library.impl(name, kernels[name.removeprefix("_")], key)
@@ -84,6 +92,20 @@ def _fake_chain_backward(dy: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         else torch.empty_like(operand, memory_format=torch.contiguous_format)
         for i, operand in enumerate(operands)
     )
+
+
+def _fake_noisy_bias(y: Tensor, *rest: Any) -> Tensor:
+    return torch.empty_like(y, memory_format=torch.contiguous_format)
+
+
+def _fake_noisy_bias_backward(
+    dy: Tensor, log_std: Tensor, seed: Tensor, offset: int, needs: int
+) -> tuple[Tensor, Tensor]:
+    mean, std = (
+        torch.empty_like(log_std, memory_format=torch.contiguous_format) if needs >> i & 1 else log_std.new_empty(0)
+        for i in range(2)
+    )
+    return mean, std
 
 
 for _name in NAMES:
@@ -128,3 +150,5 @@ fwht_out: Callable[..., None] = _pick("fwht_out")
 normal: Callable[..., Tensor] = _pick("normal")
 chain: Callable[..., Tensor] = _pick("chain")
 chain_backward: Callable[..., tuple[Tensor, ...]] = _pick("chain_backward")
+noisy_bias: Callable[..., Tensor] = _pick("noisy_bias")
+noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = _pick("noisy_bias_backward")
