@@ -54,7 +54,7 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
     assert '"cp311"' in build
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/layers.md", "docs/law.md"])
 def test_examples_run_as_written(page: str) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     assert blocks

@@ -79,7 +79,7 @@ def build_app() -> "Typer":
     def demo(
         out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/demo"),
     ) -> None:
-        """Show the transform at work and save a picture."""
+        """Train a small Bayesian network, show its predictions and what its layers cost."""
         from whvi.demo import run
 
         typer.echo(f"picture: {run(out)}")

@@ -9,7 +9,7 @@ from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.nn.draws import Draw, Shape, fixed_draws
 from whvi.nn.vectors import BIAS, repeated, value_at
 from whvi.ops import draw_seed
-from whvi.posterior import Posterior
+from whvi.posterior import Posterior, Prior, each_kl, total_kl
 
 
 class BayesianLayer(nn.Module, ABC):
@@ -41,8 +41,8 @@ class BayesianLayer(nn.Module, ABC):
         """The dense weight at a draw (with ``draw.shape`` in front), or the mean weight."""
 
     @abstractmethod
-    def kl_terms(self) -> dict[nn.Module, Tensor]:
-        """KL of each random part to its prior, keyed by the module that owns its parameters."""
+    def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
+        """Each random part, by the module that owns its parameters, with its prior (or its KL, if that has no law)."""
 
     @abstractmethod
     def check(self, x: Tensor) -> None:
@@ -54,13 +54,11 @@ class BayesianLayer(nn.Module, ABC):
 
     def kl(self) -> Tensor:
         """KL(posterior || prior) in nats, summed over all random vectors of the layer, unscaled; a scalar."""
-        terms = iter(self.kl_terms().values())
-        total = next(terms, None)
-        if total is None:
-            return torch.zeros(())
-        for term in terms:
-            total = total + term
-        return total
+        return total_kl(self.kl_pairs())
+
+    def kl_terms(self) -> dict[nn.Module, Tensor]:
+        """KL of each random part to its prior, keyed as in ``kl_pairs``."""
+        return each_kl(self.kl_pairs())
 
     def draw(self, shape: Shape | None = (), generator: torch.Generator | None = None) -> Draw:
         """A fresh draw: one (), S of them (S,), or one for each example (None)."""

@@ -14,7 +14,7 @@ from whvi.nn.geometry import ConvGeometry, Size
 from whvi.nn.parts import check_features, in_precision_of, start_variance, whole_number
 from whvi.nn.vectors import add_bias, make_bias, repeated, shape_of
 from whvi.ops import normal
-from whvi.posterior import GaussianPrior, Point, kl
+from whvi.posterior import GaussianPrior, Point, Prior, kl
 from whvi.posterior.base import wide
 
 
@@ -126,7 +126,7 @@ class MCDropout(Dropout):
         """The bias, which is the same at all draws: (*draw.shape, outputs)."""
         return None if self.layer.bias is None else repeated(wide(self.layer.bias), draw, 1)
 
-    def kl_terms(self) -> dict[nn.Module, Tensor]:
+    def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
         """Of the layer that is wrapped: it counts once, however often it is wrapped."""
         return {self.layer: self.kl_term(self.layer.weight, self.layer.bias, self.keep)}
 
@@ -206,7 +206,7 @@ class LowRankMCDropoutConv2d(Dropout):
         product = mixing @ filters
         return product.reshape(*product.shape[:-1], *self.geometry.weight_shape[1:])
 
-    def kl_terms(self) -> dict[nn.Module, Tensor]:
+    def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
         """Of U with the bias, and of V, which has no dropout."""
         bias = None if self.bias is None else self.bias.mean
         return {

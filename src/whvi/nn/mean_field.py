@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Size
-from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_terms, whole_number
+from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_pairs, whole_number
 from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import standard_normal, wide
@@ -87,9 +87,9 @@ class MeanField(BayesianLayer):
         value = value_at(self.weights, draw, _WEIGHT)
         return value.reshape(*value.shape[:-2], *self.weight_shape)
 
-    def kl_terms(self) -> dict[nn.Module, Tensor]:
-        """Of the weights and of the bias."""
-        return {self.weights: self.weights.kl(self.prior), **unit_terms(self.bias)}
+    def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
+        """The weights and the bias."""
+        return {self.weights: self.prior, **unit_pairs(self.bias)}
 
 
 class MeanFieldLinear(MeanField):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draws, Shape, fixing
+from whvi.posterior import Prior, total_kl
 
 
 def kl(model: nn.Module) -> Tensor:
@@ -21,10 +22,10 @@ def kl(model: nn.Module) -> Tensor:
     >>> bool(kl(nn.Sequential(layer, nn.ReLU(), layer)) == layer.kl())
     True
     """
-    terms: dict[nn.Module, Tensor] = {}
+    pairs: dict[nn.Module, Prior | Tensor] = {}
     for layer in bayesian_layers(model):
-        terms.update(layer.kl_terms())
-    return torch.stack(list(terms.values())).sum() if terms else torch.zeros(())
+        pairs.update(layer.kl_pairs())
+    return total_kl(pairs)
 
 
 def sampling(

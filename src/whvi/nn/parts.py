@@ -46,13 +46,9 @@ def make_prior(prior_variance: float | Prior) -> Prior:
     return prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
 
 
-def unit_terms(*vectors: nn.Module | None) -> dict[nn.Module, Tensor]:
-    """KL to a standard normal prior of each vector that is there and not a point estimate, keyed by its posterior."""
-    return {
-        vector: vector.kl(UNIT_PRIOR)
-        for vector in vectors
-        if isinstance(vector, Posterior) and not isinstance(vector, Point)
-    }
+def unit_pairs(*vectors: nn.Module | None) -> dict[nn.Module, Prior | Tensor]:
+    """A standard normal prior for each vector that is there and not a point estimate."""
+    return {vector: UNIT_PRIOR for vector in vectors if isinstance(vector, Posterior) and not isinstance(vector, Point)}
 
 
 def in_precision_of(x: Tensor, value: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from whvi.errors import ArgumentError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.law import WeightDistribution, weight_distribution
-from whvi.nn.parts import make_prior, start_variance, unit_terms
+from whvi.nn.parts import make_prior, start_variance, unit_pairs
 from whvi.nn.vectors import BIAS, make_bias, repeated, value_at
 from whvi.posterior import GaussianPrior, Point, Posterior, Prior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
@@ -107,12 +107,12 @@ class StructuredLayer(BayesianLayer):
         gain = self.matrix(None).gain()
         return gain.mean(0) if self.share_g and self.groups > 1 else gain
 
-    def kl_terms(self) -> dict[nn.Module, Tensor]:
-        """Of g, of the bias and of scales that are inferred."""
-        terms: dict[nn.Module, Tensor] = {}
+    def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
+        """g, the bias and scales that are inferred."""
+        pairs = unit_pairs(self.bias, *self.scales)
         if not isinstance(self.g, Point):
-            terms[self.g] = self.g.kl(self.prior.given(self.gain))
-        return terms | unit_terms(self.bias, *self.scales)
+            pairs[self.g] = self.prior.given(self.gain)
+        return pairs
 
     def extra_repr(self) -> str:
         """Structure, blocks and draws, for ``print``."""

@@ -8,7 +8,7 @@ from torch.nn.functional import linear
 
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
-from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_terms, whole_number
+from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_pairs, whole_number
 from whvi.nn.vectors import add_bias, make_bias, shape_of, value_at
 from whvi.posterior import DiagonalGaussian, Point, Prior
 from whvi.posterior.base import wide
@@ -109,9 +109,9 @@ class TensorFactorisedLinear(BayesianLayer):
             product = product @ core
         return product @ wide(self.last.mean)
 
-    def kl_terms(self) -> dict[nn.Module, Tensor]:
-        """Of the inner cores and of the bias."""
-        return {self.inner: self.inner.kl(self.prior), **unit_terms(self.bias)}
+    def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
+        """The inner cores and the bias."""
+        return {self.inner: self.prior, **unit_pairs(self.bias)}
 
     def check(self, x: Tensor) -> None:
         """The last axis must be ``in_features``."""

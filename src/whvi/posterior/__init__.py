@@ -6,6 +6,7 @@ from whvi.posterior.gaussian import DiagonalGaussian, FullGaussian, Gaussian, Lo
 from whvi.posterior.point import Point
 from whvi.posterior.prior import ConstantWeightVariance, GaussianPrior, Prior
 from whvi.posterior.spec import make_posterior
+from whvi.posterior.total import Pairs, each_kl, total_kl
 
 __all__ = [
     "ConstantWeightVariance",
@@ -14,9 +15,12 @@ __all__ = [
     "Gaussian",
     "GaussianPrior",
     "LowRankGaussian",
+    "Pairs",
     "PlanarFlow",
     "Point",
     "Posterior",
     "Prior",
+    "each_kl",
     "make_posterior",
+    "total_kl",
 ]

@@ -176,7 +176,7 @@ class StructuredMatrix:
         plan, structure = self.plan, self.structure
         several = plan.blocks > 1
         if g.ndim == 1 + (several and not self.shared) and all(s.ndim == 1 + several for s in self.scales):
-            return linear(x, self.dense(g))  # one weight for all rows
+            return linear(x, self.dense(g).to(x.dtype))  # one weight for all rows
         x = pad(x, (0, plan.size**2 - plan.in_features)).unflatten(-1, (plan.size, plan.size))
         if several:
             x, g = x.unsqueeze(-3), self._over_blocks(g)

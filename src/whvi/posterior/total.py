@@ -1,0 +1,54 @@
+"""The sum of many KL divergences, in few operations."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from whvi.posterior import kl
+from whvi.posterior.base import Posterior, wide
+from whvi.posterior.gaussian import DiagonalGaussian
+from whvi.posterior.prior import GaussianPrior, Prior
+
+Pairs = Mapping[nn.Module, Prior | Tensor]
+"""A posterior and its prior; or any module and a KL that is known already."""
+
+_LONG = 1 << 16
+"""Numbers from which on joining vectors costs more than it saves."""
+
+
+def each_kl(pairs: Pairs) -> dict[nn.Module, Tensor]:
+    """The KL of each pair."""
+    return {module: _one(module, prior) for module, prior in pairs.items()}
+
+
+def total_kl(pairs: Pairs) -> Tensor:
+    """The sum of all; a scalar, zero when there are none.
+
+    Law: total_kl(pairs) == sum(each_kl(pairs).values()).
+    """
+    short: dict[float, list[DiagonalGaussian]] = {}
+    terms = []
+    for module, prior in pairs.items():
+        if type(module) is DiagonalGaussian and type(prior) is GaussianPrior and prior.log_variance is None:
+            if module.mean.numel() < _LONG:
+                short.setdefault(prior.initial_variance, []).append(module)
+            else:
+                terms.append(_diagonals([module], prior.initial_variance))
+        else:
+            terms.append(_one(module, prior))
+    terms += [_diagonals(posteriors, variance) for variance, posteriors in short.items()]
+    if not terms:
+        return torch.zeros(())
+    return terms[0] if len(terms) == 1 else torch.stack(terms).sum()
+
+
+def _one(module: nn.Module, prior: Prior | Tensor) -> Tensor:
+    if isinstance(prior, Tensor):
+        return prior
+    assert isinstance(module, Posterior)
+    return module.kl(prior)
+
+
+def _diagonals(posteriors: list[DiagonalGaussian], variance: float) -> Tensor:
+    return kl.diagonals([wide(q.mean) for q in posteriors], [wide(q.log_std) for q in posteriors], variance)

@@ -1,0 +1,28 @@
+"""Contract tests that ship with the library, and the problem with a known answer that bounds are tested with.
+
+A new structure, posterior or layer inherits its tests: subclass the contract in a test file and give the fixture it
+names. The contracts import no test runner; pytest finds them through the subclass.
+"""
+
+from whvi.testing.compare import assert_close, assert_estimate, assert_moments, perturb
+from whvi.testing.conjugate import GaussianLaw, LinearGaussian, design_matrix, summed_design
+from whvi.testing.layer import LayerContract
+from whvi.testing.posterior import DensePrior, PosteriorContract, PriorCase
+from whvi.testing.structure import MatrixCase, StructureContract
+
+__all__ = [
+    "DensePrior",
+    "GaussianLaw",
+    "LayerContract",
+    "LinearGaussian",
+    "MatrixCase",
+    "PosteriorContract",
+    "PriorCase",
+    "StructureContract",
+    "assert_close",
+    "assert_estimate",
+    "assert_moments",
+    "design_matrix",
+    "perturb",
+    "summed_design",
+]

@@ -1,0 +1,110 @@
+"""Comparisons that the contracts are made of: relative errors, estimates with their standard errors, errors raised."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Tensors = tuple[Tensor, ...]
+M = TypeVar("M", bound=nn.Module)
+
+
+def assert_close(actual: Tensor, expected: Tensor, relative: float, what: str = "value") -> None:
+    """The largest difference must be at most ``relative`` times the largest element of ``expected``.
+
+    >>> assert_close(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5]), 0.1)
+    Traceback (most recent call last):
+    ...
+    AssertionError: value: relative error 0.2 > 0.1
+    """
+    assert actual.shape == expected.shape, f"{what}: shape {tuple(actual.shape)}, expected {tuple(expected.shape)}"
+    if expected.numel() == 0:
+        return
+    size = max(float(expected.detach().abs().max()), torch.finfo(expected.dtype).tiny)
+    error = float((actual.detach() - expected.detach()).abs().max()) / size
+    assert error <= relative, f"{what}: relative error {error:.3g} > {relative:.3g}"
+
+
+def gradients(value: Tensor, inputs: Iterable[Tensor]) -> Tensors:
+    """Gradients of a fixed linear function of ``value`` with respect to ``inputs``; zero where one does not matter."""
+    inputs = tuple(inputs)
+    if not value.requires_grad:
+        return tuple(torch.zeros_like(tensor) for tensor in inputs)
+    weights = torch.linspace(0.5, 1.5, value.numel(), dtype=value.dtype, device=value.device).cos()
+    total = (value * weights.reshape(value.shape)).sum()
+    found = torch.autograd.grad(total, inputs, allow_unused=True, retain_graph=True)
+    return tuple(torch.zeros_like(t) if d is None else d for t, d in zip(inputs, found, strict=True))
+
+
+def assert_same_gradients(actual: Tensor, expected: Tensor, inputs: Iterable[Tensor], relative: float) -> None:
+    """Two values must have the same gradients, compared tensor by tensor."""
+    inputs = tuple(inputs)
+    pairs = zip(gradients(actual, inputs), gradients(expected, inputs), strict=True)
+    for number, (left, right) in enumerate(pairs):
+        if bool((right == 0.0).all()):
+            assert_close(left + 1.0, right + 1.0, relative, f"gradient {number}")
+        else:
+            assert_close(left, right, relative, f"gradient {number}")
+
+
+def assert_estimate(
+    draws: Tensor, expected: Tensor, sigmas: float = 4.0, *, other: Tensor | float = 0.0, what: str = "mean"
+) -> None:
+    """The mean of ``draws`` over the first axis must be ``expected``, within standard errors.
+
+    Args:
+        draws: (n, ...), independent along the first axis.
+        expected: (...).
+        sigmas: how many standard errors.
+        other: the standard error of ``expected``, when that is an estimate too.
+        what: name for the message.
+    """
+    draws, expected = draws.detach(), expected.detach()
+    error = torch.as_tensor(other).square() + draws.var(0) / draws.shape[0]
+    rounding = 1e-10 * (1.0 + expected.abs())
+    excess = (draws.mean(0) - expected).abs() / (error.sqrt() * sigmas + rounding)
+    assert bool((excess <= 1.0).all()), f"{what}: {sigmas * float(excess.max()):.2f} standard errors off"
+
+
+def assert_moments(draws: Tensor, mean: Tensor, covariance: Tensor, sigmas: float = 5.0) -> None:
+    """The draws (n, d) must have this mean (d) and covariance (d, d), within standard errors."""
+    draws = draws.detach()
+    assert_estimate(draws, mean, sigmas)
+    centred = draws - mean.detach()
+    assert_estimate(centred.unsqueeze(-1) * centred.unsqueeze(-2), covariance, sigmas, what="covariance")
+
+
+def assert_same_law(draws: Tensor, others: Tensor, sigmas: float = 5.0) -> None:
+    """Two sets of draws (n, d) must have the same mean and the same covariance, within standard errors."""
+    draws, others = draws.detach(), others.detach()
+    centre = others.mean(0)
+    for order, what in ((1, "mean"), (2, "covariance")):
+        left, right = (
+            sample if order == 1 else (sample - centre).unsqueeze(-1) * (sample - centre).unsqueeze(-2)
+            for sample in (draws, others)
+        )
+        assert_estimate(left, right.mean(0), sigmas, other=right.std(0) * others.shape[0] ** -0.5, what=what)
+
+
+def message_of(error: type[Exception], call: Callable[[], object]) -> str:
+    """The message of the error that ``call`` must raise.
+
+    >>> message_of(ZeroDivisionError, lambda: 1 // 0)
+    'integer division or modulo by zero'
+    """
+    try:
+        call()
+    except error as raised:
+        return str(raised)
+    raise AssertionError(f"expected {error.__name__}, but nothing was raised")
+
+
+def perturb(module: M, spread: float = 0.3, seed: int = 0) -> M:
+    """Move every parameter by Gaussian noise, away from zeros and equal values of a fresh start; returns the module."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+            parameter.add_(noise.to(parameter.device), alpha=spread)
+    return module

@@ -1,0 +1,143 @@
+"""Structured matrices: the shipped contract, the product of the letters written out, words and plans."""
+
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
+from whvi.ops.reference import hadamard
+from whvi.structure import StructuredMatrix, make_plan, parse
+from whvi.testing import MatrixCase, StructureContract, assert_close
+
+WORDS = ("GH", "SHGH", "SHGHS", "SHGHSH", "G", "HG", "HGH", "SGS", "HSHGHSHS")
+SHAPES = (
+    ("stack", 3, 7),
+    ("stack", 8, 8),
+    ("stack", 1, 3),
+    ("stack", 8, 2),
+    ("embed", 3, 5),
+    ("embed", 5, 3),
+    ("reshape", 7, 1),
+    ("reshape", 16, 3),
+    ("reshape", 1, 2),
+)
+
+
+def make_case(word: str, layout: str, inputs: int, outputs: int, shared: bool) -> MatrixCase:
+    structure, plan = parse(word), make_plan(layout, inputs, outputs)
+    torch.manual_seed(0)
+
+    def leaf(*shape: int) -> Tensor:
+        return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+    scales = [leaf(*plan.block_shape) for _ in range(structure.scales)]
+    g = leaf(plan.size) if shared else leaf(*plan.block_shape)
+    return MatrixCase(StructuredMatrix(structure, plan, scales, shared=shared), g, leaf(4, inputs))
+
+
+CASES = list(product(WORDS, SHAPES, (True, False)))
+NAMES = [f"{w}-{s[0]}-{s[1]}x{s[2]}-{'shared' if shared else 'own'}" for w, s, shared in CASES]
+
+
+@pytest.fixture(params=CASES, ids=NAMES)
+def matrix_case(request: pytest.FixtureRequest) -> MatrixCase:
+    word, shape, shared = request.param
+    return make_case(word, *shape, shared)
+
+
+def written_out(case: MatrixCase) -> Tensor:
+    """W from dense factors and the definition of the layouts, with nothing of the library but the order of H."""
+    matrix, plan = case.matrix, case.matrix.plan
+    transform = hadamard(plan.size) * plan.size**-0.5
+    blocks = []
+    for k in range(plan.blocks):
+        scales = iter(s if s.ndim == 1 else s[k] for s in matrix.scales)
+        g = case.g if case.g.ndim == 1 else case.g[k]
+        block = torch.eye(plan.size, dtype=torch.float64)
+        for letter in matrix.structure.word:
+            block = block @ (transform if letter == "H" else torch.diag(g if letter == "G" else next(scales)))
+        blocks.append(block.flatten()[: plan.in_features] if plan.layout == "reshape" else block)
+    if plan.layout == "reshape":
+        return torch.stack(blocks)
+    return torch.cat(blocks)[: plan.out_features, : plan.in_features]
+
+
+class TestStructuredMatrix(StructureContract):
+    """All laws for all cases."""
+
+
+def test_dense_is_the_product_of_the_letters(matrix_case: MatrixCase) -> None:
+    assert_close(matrix_case.matrix.dense(matrix_case.g), written_out(matrix_case), 1e-12)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("word", ["SHGHS", "SHGH"])
+def test_gain_is_the_mean_square_of_the_entries(word: str, shared: bool) -> None:
+    """With (H g)_m = 1 and zero elsewhere, the entries i xor j = m of W have that mean square, the others are zero."""
+    case = make_case(word, "stack", 8, 24, shared)
+    size = case.matrix.plan.size
+    gain = case.matrix.gain()
+    index = torch.arange(size)
+    distance = index[:, None] ^ index
+    for m in range(size):
+        g = (hadamard(size)[m] * size**-0.5).expand(case.g.shape)  # H g is unit vector m
+        square = case.matrix.blocks(g).square()
+        assert_close(square[:, distance != m] + 1.0, torch.ones_like(square[:, distance != m]), 1e-12)
+        mean = square[:, distance == m].mean(-1)
+        assert_close(gain[..., m], mean.mean() if shared else mean, 1e-12)
+
+
+@pytest.mark.parametrize("word", ["SHGHSH", "GH", "HSHGHS"])
+def test_gain_refuses_other_structures(word: str) -> None:
+    with pytest.raises(UnsupportedError, match=word):
+        make_case(word, "embed", 4, 4, True).matrix.gain()
+
+
+@pytest.mark.parametrize("word", ["", "H", "SHHG", "SSG", "GG", "shghs", "SHGHX", "SHGHS "])
+def test_bad_words_are_quoted(word: str) -> None:
+    with pytest.raises(ArgumentError, match=f"'{word}'"):
+        parse(word)
+
+
+def test_a_word_must_be_a_string() -> None:
+    with pytest.raises(InputTypeError, match="structure"):
+        parse(b"SHGHS")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("layout", "inputs", "outputs", "size", "blocks"),
+    [
+        ("stack", 1, 128, 1, 128),  # the first layer of the paper's toy network
+        ("stack", 128, 128, 128, 1),
+        ("stack", 5, 17, 8, 3),
+        ("stack", 100, 1, 128, 1),
+        ("embed", 5, 17, 32, 1),
+        ("reshape", 4096, 1, 64, 1),
+        ("reshape", 4097, 2, 128, 2),
+        ("reshape", 5, 1, 4, 1),
+        ("reshape", 1, 1, 1, 1),
+        ("reshape", 2, 1, 2, 1),
+        ("reshape", 4, 1, 2, 1),
+    ],
+)
+def test_plans(layout: str, inputs: int, outputs: int, size: int, blocks: int) -> None:
+    plan = make_plan(layout, inputs, outputs)
+    assert (plan.size, plan.blocks) == (size, blocks)
+
+
+def test_bad_plans_name_the_argument() -> None:
+    with pytest.raises(ArgumentError, match=r"in_features.*-3"):
+        make_plan("stack", -3, 2)
+    with pytest.raises(ArgumentError, match=r"out_features.*0"):
+        make_plan("stack", 3, 0)
+    with pytest.raises(InputTypeError, match="in_features"):
+        make_plan("stack", 3.0, 2)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="'stack', 'embed', 'reshape', got 'pile'"):
+        make_plan("pile", 3, 2)
+
+
+def test_scales_must_be_as_many_as_the_word_has() -> None:
+    with pytest.raises(ArgumentError, match="2 scales, got 1"):
+        StructuredMatrix(parse("SHGHS"), make_plan("stack", 4, 4), [torch.ones(4)])

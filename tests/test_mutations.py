@@ -1,0 +1,255 @@
+"""Mistakes that other libraries made, put in one at a time: each must make a small selection of tests fail.
+
+Each mistake is an edit of one file in a copy of the package; the tree itself is never touched. Run as a script, this
+file is the worker: it loads torch once, and forks for each mistake.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+WORKERS = 2
+FAILED = 1  # what pytest returns when tests ran and some failed; errors of collection and usage are other numbers
+
+
+class Mistake(NamedTuple):
+    name: str
+    file: str
+    """Below src/whvi."""
+    old: str
+    new: str
+
+
+MISTAKES = (
+    Mistake("none", "nn/model.py", "", ""),
+    Mistake(
+        "KL is a mean, not a sum",
+        "posterior/kl.py",
+        "return 0.5 * (quadratic + trace + (prior_log_det - size)) - half_log_det",
+        "return (0.5 * (quadratic + trace + (prior_log_det - size)) - half_log_det) / size",
+    ),
+    Mistake(
+        "KL is divided by the number of layers",
+        "nn/model.py",
+        "torch.stack(list(terms.values())).sum() if terms",
+        "torch.stack(list(terms.values())).sum() / len(bayesian_layers(model)) if terms",
+    ),
+    Mistake(
+        "KL is a mean over its terms",
+        "nn/model.py",
+        "torch.stack(list(terms.values())).sum() if terms",
+        "torch.stack(list(terms.values())).mean() if terms",
+    ),
+    Mistake(
+        "KL is scaled by a number of batches",
+        "nn/model.py",
+        "torch.stack(list(terms.values())).sum() if terms",
+        "torch.stack(list(terms.values())).sum() / 100 if terms",
+    ),
+    Mistake(
+        "KL is counted once for K blocks of their own",
+        "posterior/gaussian.py",
+        "return kl.gaussian(quadratic, trace, self.half_log_det(), prior.log_det(self.event_shape), size)",
+        "return kl.gaussian(quadratic, trace, self.half_log_det(), prior.log_det(self.event_shape), size)"
+        " * (self.mean.shape[-1] / size)",
+    ),
+    Mistake(
+        "log-variance is used as log-std where noise is drawn in the kernel",
+        "nn/linear.py",
+        "wide(law.log_std), draw.seed",
+        "0.5 * wide(law.log_std), draw.seed",
+    ),
+    Mistake(
+        "log-variance is used as log-std in the KL",
+        "posterior/gaussian.py",
+        '"""Of diag(exp(2 log_std))."""\n        return prior.trace(wide(self.log_std).exp())',
+        '"""Of diag(exp(2 log_std))."""\n        return prior.trace((0.5 * wide(self.log_std)).exp())',
+    ),
+    Mistake(
+        "a penalty hides in the KL of a layer",
+        "nn/base.py",
+        "total = total + term\n        return total",
+        "total = total + term\n        return total + 1e-4 * sum(p.square().sum() for p in self.parameters())",
+    ),
+    Mistake(
+        "a penalty hides in the formula of the KL",
+        "posterior/kl.py",
+        "(prior_log_det - size)) - half_log_det",
+        "(prior_log_det - size)) - half_log_det + 1e-4 * quadratic",
+    ),
+    Mistake(
+        "a small number in the logarithm of a determinant",
+        "posterior/kl.py",
+        "return torch.log1p(slope * projection)",
+        "return torch.log1p(slope * projection + 1e-6)",
+    ),
+    Mistake(
+        "a small number in the logarithm of a root",
+        "posterior/kl.py",
+        "roots.log().sum()",
+        "(roots + 1e-6).log().sum()",
+    ),
+    Mistake(
+        "all examples share one draw",
+        "nn/base.py",
+        'None if self.draws == "example" else ()',
+        "()",
+    ),
+    Mistake(
+        "g and the bias share one noise",
+        "nn/structured.py",
+        "G, SCALES = 0, BIAS + 1",
+        "G, SCALES = BIAS, BIAS + 1",
+    ),
+    Mistake(
+        "all scales share one noise",
+        "nn/structured.py",
+        "draw, SCALES + i,",
+        "draw, SCALES,",
+    ),
+    Mistake(
+        "a variance is used as a standard deviation in the prior",
+        "posterior/prior.py",
+        "else square / self.variance",
+        "else square / self.variance**2",
+    ),
+    Mistake(
+        "a variance is used as a standard deviation in draws of the prior",
+        "posterior/prior.py",
+        "dtype=dtype) * self.variance**0.5",
+        "dtype=dtype) * self.variance",
+    ),
+    Mistake(
+        "the log-determinant of a flow has the wrong sign",
+        "posterior/kl.py",
+        "- base_half_log_det - log_det",
+        "- base_half_log_det + log_det",
+    ),
+    Mistake(
+        "the log-determinant of a flow has no gradient",
+        "posterior/flow.py",
+        "log_det.sum() / count",
+        "log_det.detach().sum() / count",
+    ),
+    Mistake(
+        "H is applied twice on one side, and W is diagonal",
+        "structure/matrix.py",
+        "left, right, s1, s2 = left[1:], right[:-1], None, None\n",
+        "left, right, s1, s2 = left[1:], right[:-1], None, None\n"
+        "        return self._steps(left, _value(g) * self._steps(right, x))\n",
+    ),
+    Mistake(
+        "patches of a convolution are scrambled",
+        "nn/geometry.py",
+        "stacked = torch.stack(views, -1)",
+        "stacked = torch.stack(views, -2)",
+    ),
+    Mistake(
+        "a pass leaves tensors on the layer",
+        "nn/base.py",
+        "        x = autocast(x)\n",
+        "        x = autocast(x)\n        self.last = x * next(self.parameters()).sum()\n",
+    ),
+)
+
+SELECTION = (
+    "tests/nn/test_contracts.py::TestStacked::test_kl_laws[SHGHS-optimised-diagonal]",
+    "tests/nn/test_contracts.py::TestStacked::test_one_draw_is_the_plain_layer[SHGHS-optimised-diagonal]",
+    "tests/nn/test_contracts.py::TestStacked::test_sampling_law[SHGHS-optimised-diagonal]",
+    "tests/nn/test_contracts.py::TestStacked::test_vectors_are_independent[SHGHS-diagonal-diagonal]",
+    "tests/nn/test_contracts.py::TestStacked::test_examples_differ_and_a_batch_agrees[SHGHS-optimised-diagonal]",
+    "tests/nn/test_contracts.py::TestStacked::test_a_pass_leaves_no_trace[SHGHS-optimised-diagonal]",
+    "tests/nn/test_contracts.py::TestConvolution::test_a_draw_for_each_example[SHGHS-optimised-diagonal]",
+    "tests/posterior/test_posterior.py::TestGaussian::test_kl_is_that_of_torch",
+    "tests/posterior/test_posterior.py::TestPlanarFlow::test_kl_is_the_monte_carlo_estimate[planar:3-4]",
+    "tests/posterior/test_posterior.py::TestPlanarFlow::test_kl_is_differentiable[planar:1-4]",
+    "tests/posterior/test_flow.py::test_log_determinant_is_that_of_the_jacobian[0]",
+    "tests/posterior/test_prior.py::test_a_variance_is_a_variance",
+    "tests/structure/test_structure.py::test_dense_is_the_product_of_the_letters",
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """What pytest returned and printed for each mistake, from workers side by side."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    for number, mistake in enumerate(MISTAKES):
+        make_copy(mistake, folder / str(number))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, __file__, *(str(folder / str(n)) for n in range(first, len(MISTAKES), WORKERS))],
+            cwd=ROOT,
+            env=environment,
+        )
+        for first in range(WORKERS)
+    ]
+    try:
+        assert [worker.wait(timeout=300) for worker in workers] == [0] * WORKERS
+    finally:
+        for worker in workers:
+            worker.kill()
+    found = {}
+    for number, mistake in enumerate(MISTAKES):
+        copy = folder / str(number)
+        found[mistake.name] = (int((copy / "code").read_text()), (copy / "output").read_text())
+    return found
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name.replace(" ", "-"))
+def test_mistake_is_found(mistake: Mistake, results: dict[str, tuple[int, str]]) -> None:
+    code, output = results[mistake.name]
+    assert code == (0 if mistake.name == "none" else FAILED), output
+
+
+def make_copy(mistake: Mistake, folder: Path) -> None:
+    """The package with the mistake in it, in ``folder``; an error if the text to change is not there exactly once."""
+    shutil.copytree(ROOT / "src" / "whvi", folder / "whvi", ignore=shutil.ignore_patterns("csrc"))
+    if not mistake.old:
+        return
+    file = folder / "whvi" / mistake.file
+    text = file.read_text()
+    if text.count(mistake.old) != 1:
+        raise ValueError(f"{mistake.name}: {mistake.old!r} is {text.count(mistake.old)} times in {mistake.file}, not 1")
+    file.write_text(text.replace(mistake.old, mistake.new))
+
+
+def run_in_fork(folder: Path) -> None:
+    """Run the selection on the package in ``folder``, and leave there what came of it."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    code = -1
+    try:
+        output = os.open(folder / "output", os.O_WRONLY | os.O_CREAT)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        sys.path.insert(0, str(folder))
+        plugins = (
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+        )  # the latter is slow to load
+        code = int(pytest.main(["-q", "-x", *plugins, *SELECTION]))
+        if not str(sys.modules["whvi"].__file__).startswith(str(folder)):
+            print("the tests ran on another copy of the package")
+            code = -2
+    finally:
+        sys.stdout.flush()
+        (folder / "code").write_text(str(code))
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    import torch._dynamo  # noqa: F401  (loaded once, before the forks; vmap needs it)
+
+    for name in sys.argv[1:]:
+        run_in_fork(Path(name))
