@@ -30,7 +30,7 @@ help: ## list the targets
 
 setup: $(VENV)/.native ## make .venv with torch, the tools, whvi itself and its kernel
 
-demo: setup ## show the transform at work
+demo: setup ## train a small Bayesian network and show its predictions
 	@$(BIN)/whvi demo
 
 test: lint fuzz-short ## ruff, mypy, import-linter, a short fuzz run, pytest with doctests

@@ -37,20 +37,20 @@ MISTAKES = (
     Mistake(
         "KL is divided by the number of layers",
         "nn/model.py",
-        "torch.stack(list(terms.values())).sum() if terms",
-        "torch.stack(list(terms.values())).sum() / len(bayesian_layers(model)) if terms",
+        "return total_kl(pairs)",
+        "return total_kl(pairs) / max(len(bayesian_layers(model)), 1)",
     ),
     Mistake(
         "KL is a mean over its terms",
-        "nn/model.py",
-        "torch.stack(list(terms.values())).sum() if terms",
-        "torch.stack(list(terms.values())).mean() if terms",
+        "posterior/total.py",
+        "torch.stack(terms).sum()",
+        "torch.stack(terms).mean()",
     ),
     Mistake(
         "KL is scaled by a number of batches",
         "nn/model.py",
-        "torch.stack(list(terms.values())).sum() if terms",
-        "torch.stack(list(terms.values())).sum() / 100 if terms",
+        "return total_kl(pairs)",
+        "return total_kl(pairs) / 100",
     ),
     Mistake(
         "KL is counted once for K blocks of their own",
@@ -72,10 +72,28 @@ MISTAKES = (
         '"""Of diag(exp(2 log_std))."""\n        return prior.trace((0.5 * wide(self.log_std)).exp())',
     ),
     Mistake(
+        "log-variance is used as log-std in the KL of many vectors",
+        "posterior/kl.py",
+        "std = log_std.exp()\n",
+        "std = (0.5 * log_std).exp()\n",
+    ),
+    Mistake(
+        "log-variance is used as log-std in the gradient of the KL of many vectors",
+        "posterior/kl.py",
+        "(_joined(vectors[count:]) * 2.0).exp()",
+        "_joined(vectors[count:]).exp()",
+    ),
+    Mistake(
+        "log-variance is used as log-std in the bias",
+        "nn/vectors.py",
+        "wide(bias.log_std), draw.seed",
+        "0.5 * wide(bias.log_std), draw.seed",
+    ),
+    Mistake(
         "a penalty hides in the KL of a layer",
         "nn/base.py",
-        "total = total + term\n        return total",
-        "total = total + term\n        return total + 1e-4 * sum(p.square().sum() for p in self.parameters())",
+        "return total_kl(self.kl_pairs())",
+        "return total_kl(self.kl_pairs()) + 1e-4 * sum(p.square().sum() for p in self.parameters())",
     ),
     Mistake(
         "a penalty hides in the formula of the KL",
@@ -160,6 +178,8 @@ MISTAKES = (
 
 SELECTION = (
     "tests/nn/test_contracts.py::TestStacked::test_kl_laws[SHGHS-optimised-diagonal]",
+    "tests/nn/test_contracts.py::TestStacked::test_kl_laws[SHGHS-diagonal-low_rank:2]",
+    "tests/nn/test_contracts.py::TestStacked::test_a_draw_for_each_example[SHGHS-optimised-diagonal]",
     "tests/nn/test_contracts.py::TestStacked::test_one_draw_is_the_plain_layer[SHGHS-optimised-diagonal]",
     "tests/nn/test_contracts.py::TestStacked::test_sampling_law[SHGHS-optimised-diagonal]",
     "tests/nn/test_contracts.py::TestStacked::test_vectors_are_independent[SHGHS-diagonal-diagonal]",

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from whvi.nn import BayesianLayer, Draw, mean_mode, sampling
@@ -103,6 +103,10 @@ class CompositionContract:
 
             expected = [_at(model, Draw(SEED, shape), inputs) for model in (layer, other)]
             assert_close(vmap(call)(parameters, buffers), torch.stack(expected), 1e-12)
+        parameters, buffers = stack_module_state([_Kl(layer), _Kl(other)])
+        batched = vmap(lambda p, b: functional_call(_Kl(layer), (p, b), ()), randomness="same")
+        expected = [same_noise(model.kl) for model in (layer, other)]
+        assert_close(same_noise(lambda: batched(parameters, buffers)), torch.stack(expected), 1e-12, "kl")
 
     def test_threads_do_not_see_each_other(self, layer: BayesianLayer, inputs: Tensor) -> None:
         """Blocks that are open at the same time in two threads, and none in a third: each has its own draws."""
@@ -124,6 +128,18 @@ class CompositionContract:
         for number in range(2):
             assert torch.equal(found[number], _at(layer, Draw(SEED + number), inputs))
         assert not torch.equal(found[0], found[1])
+
+
+class _Kl(nn.Module):
+    """The KL of a layer as a forward pass, so that its parameters can be replaced."""
+
+    def __init__(self, layer: BayesianLayer) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self) -> Tensor:
+        """A scalar."""
+        return self.layer.kl()
 
 
 def same_noise(call: Callable[[], Tensor]) -> Tensor:

@@ -141,7 +141,9 @@ class LayerContract(CompositionContract, ABC):
         """A scalar: the sum of all terms, once for each layer however often it is used, unscaled by their number."""
         total, model = same_noise(layer.kl), nn.Sequential(layer, nn.ReLU(), layer)
         assert total.shape == ()
-        assert_close(same_noise(lambda: torch.stack(list(layer.kl_terms().values())).sum()), total, VALUE)
+        terms = same_noise(lambda: torch.stack(list(layer.kl_terms().values())).sum())
+        assert_close(total, terms, VALUE)
+        assert_same_gradients(total, terms, layer.parameters(), GRADIENT)
         assert_close(same_noise(lambda: kl(model)), total, VALUE)
         assert float(kl(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))) == 0.0
         for parameter in torch.autograd.grad(total, list(layer.parameters()), allow_unused=True):
