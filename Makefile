@@ -34,7 +34,7 @@ demo: setup ## train a small Bayesian network and show its predictions
 	@$(BIN)/whvi demo
 
 test: lint fuzz-short ## ruff, mypy, import-linter, a short fuzz run, pytest with doctests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: setup ## ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .

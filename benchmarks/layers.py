@@ -22,6 +22,8 @@ RECORD = Path(__file__).parent.parent / "results/bench/layers.json"
 BATCH = 64
 SIZES = (512, 1024, 4096)
 ASKED = {512: 0.5, 1024: 0.2, 4096: 0.05}
+SLICE = 20.0
+"""Milliseconds a layer runs before the next one does: long enough that it is not measured by the caches it finds cold."""
 UNIT, OURS = "nn.Linear", "whvi.nn.WHVILinear"
 Forward = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
@@ -107,7 +109,7 @@ def measure(rounds: int) -> dict[str, Any]:
         rows.append(
             {
                 "size": size,
-                "seconds": interleaved(runs, rounds=rounds),
+                "seconds": interleaved(runs, rounds=rounds, slice_ms=SLICE),
                 "parameters": {name: sum(p.numel() for p in layer.parameters()) for name, (layer, _) in made.items()},
                 "megabytes": {name: megabytes(name, size) for name in made},
             }

@@ -61,9 +61,9 @@ MISTAKES = (
     ),
     Mistake(
         "log-variance is used as log-std where noise is drawn in the kernel",
-        "nn/linear.py",
-        "wide(law.log_std), draw.seed",
-        "0.5 * wide(law.log_std), draw.seed",
+        "nn/vectors.py",
+        "wide(posterior.log_std), draw.seed",
+        "0.5 * wide(posterior.log_std), draw.seed",
     ),
     Mistake(
         "log-variance is used as log-std in the KL",
@@ -74,20 +74,20 @@ MISTAKES = (
     Mistake(
         "log-variance is used as log-std in the KL of many vectors",
         "posterior/kl.py",
-        "std = log_std.exp()\n",
-        "std = (0.5 * log_std).exp()\n",
+        "energy(means, log_stds, ",
+        "energy(means, [0.5 * s for s in log_stds], ",
     ),
     Mistake(
         "log-variance is used as log-std in the gradient of the KL of many vectors",
-        "posterior/kl.py",
-        "(_joined(vectors[count:]) * 2.0).exp()",
-        "_joined(vectors[count:]).exp()",
+        "ops/energy.py",
+        "operator(grads[0], vectors[:count], vectors[count:], ",
+        "operator(grads[0], vectors[:count], [0.5 * s for s in vectors[count:]], ",
     ),
     Mistake(
-        "log-variance is used as log-std in the bias",
-        "nn/vectors.py",
-        "wide(bias.log_std), draw.seed",
-        "0.5 * wide(bias.log_std), draw.seed",
+        "log-variance is used as log-std in the bias that follows a product",
+        "ops/affine.py",
+        "bias_mean, bias_log_std, seed, bias_offset\n        )",
+        "bias_mean, 0.5 * bias_log_std, seed, bias_offset\n        )",
     ),
     Mistake(
         "a penalty hides in the KL of a layer",
@@ -158,9 +158,8 @@ MISTAKES = (
     Mistake(
         "H is applied twice on one side, and W is diagonal",
         "structure/matrix.py",
-        "left, right, s1, s2 = left[1:], right[:-1], None, None\n",
-        "left, right, s1, s2 = left[1:], right[:-1], None, None\n"
-        "        return self._steps(left, _value(g) * self._steps(right, x))\n",
+        "            y = chain(x, s1, g, s2)\n",
+        "            y = (1.0 if s1 is None else s1) * g * (1.0 if s2 is None else s2) * x\n",
     ),
     Mistake(
         "patches of a convolution are scrambled",

@@ -1,4 +1,4 @@
-"""Every combination of structure, scales, posterior and layer, and every baseline, through the shipped contract."""
+"""Every combination of structure, scales, posterior and layer through the shipped contract."""
 
 from collections.abc import Iterator
 from itertools import combinations, product
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions import MultivariateNormal, kl_divergence
 from torch.func import vmap
 from torch.nn.functional import conv2d, linear
@@ -14,11 +14,6 @@ from torch.nn.functional import conv2d, linear
 from whvi.nn import (
     BayesianLayer,
     Draw,
-    LowRankMCDropoutConv2d,
-    MCDropout,
-    MeanFieldConv2d,
-    MeanFieldLinear,
-    TensorFactorisedLinear,
     WHVIColumn,
     WHVIConv2d,
     WHVILinear,
@@ -126,47 +121,3 @@ class TestConvolution(WHVIContract):
     def plain(self, layer: BayesianLayer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         assert isinstance(layer, WHVIConv2d)
         return conv2d(x, weight, bias, stride=(1, 2), groups=layer.groups)
-
-
-class BaselineContract(LayerContract):
-    """Layers on 4 inputs, or on images of 2 channels."""
-
-    @pytest.fixture
-    def inputs(self, layer: BayesianLayer) -> Tensor:
-        return torch.randn(6, *((4,) if layer.feature_axes == 1 else (2, 3, 3)), dtype=torch.float64)
-
-    def plain(self, layer: BayesianLayer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return linear(x, weight, bias) if layer.feature_axes == 1 else conv2d(x, weight, bias)
-
-
-class TestMeanFieldLinear(BaselineContract):
-    local = True
-
-    @pytest.fixture
-    def layer(self) -> BayesianLayer:
-        return settled(MeanFieldLinear(4, 3, dtype=torch.float64))
-
-
-class TestMeanFieldConvolution(BaselineContract):
-    local, joint = True, False
-
-    @pytest.fixture
-    def layer(self) -> BayesianLayer:
-        return settled(MeanFieldConv2d(2, 3, 2, dtype=torch.float64))
-
-
-class TestDropout(BaselineContract):
-    discrete = True
-
-    @pytest.fixture(params=["linear", "convolution", "low rank"])
-    def layer(self, request: pytest.FixtureRequest) -> BayesianLayer:
-        if request.param == "low rank":
-            return LowRankMCDropoutConv2d(2, 3, 2, rank=2, p=0.5, dtype=torch.float64)
-        plain = nn.Linear(4, 3) if request.param == "linear" else nn.Conv2d(2, 3, 2)
-        return MCDropout(plain.double(), p=0.5)
-
-
-class TestTensorFactorised(BaselineContract):
-    @pytest.fixture
-    def layer(self) -> BayesianLayer:
-        return settled(TensorFactorisedLinear(4, 3, dtype=torch.float64))

@@ -44,27 +44,37 @@ def test_total_is_the_sum_in_value_and_gradients(pairs: dict[nn.Module, Gaussian
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
 
 
-def test_joined_diagonals_have_all_derivatives() -> None:
+def test_diagonals_have_all_derivatives() -> None:
     torch.manual_seed(0)
     shapes = [(2, 3), (4,), (1,)]
     vectors = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes * 2]
 
-    def joined(*inputs: Tensor) -> Tensor:
+    def summed(*inputs: Tensor) -> Tensor:
         return formulas.diagonals(inputs[:3], inputs[3:], 0.7)
 
-    assert torch.autograd.gradcheck(joined, vectors, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(joined, vectors)
+    assert torch.autograd.gradcheck(summed, vectors, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(summed, vectors)
     stacked = [torch.stack([v, 2 * v]).detach() for v in vectors]
-    batched = torch.vmap(torch.func.grad(joined, argnums=tuple(range(6))))(*stacked)
+    batched = torch.vmap(torch.func.grad(summed, argnums=tuple(range(6))))(*stacked)
     for found, vector in zip(batched, vectors, strict=True):
-        alone = torch.autograd.grad(joined(*vectors), vector)[0]
+        alone = torch.autograd.grad(summed(*vectors), vector)[0]
         torch.testing.assert_close(found[0], alone)
+
+
+def test_precisions_may_differ() -> None:
+    torch.manual_seed(0)
+    dtypes = (torch.float64, torch.float32, torch.bfloat16)
+    pairs = {randomised(DiagonalGaussian(torch.zeros(5, dtype=dtype))): GaussianPrior(0.5) for dtype in dtypes}
+    total = total_kl(pairs)
+    torch.testing.assert_close(total, sum(each_kl(pairs).values()), rtol=1e-6, atol=0)
+    total.backward()
+    assert [module.mean.grad.dtype for module in pairs] == list(dtypes)
 
 
 def test_a_model_of_everything() -> None:
     model = nn.Sequential(
         WHVILinear(4, 8, scales="diagonal"), MeanFieldLinear(8, 8, prior_variance=0.1), MCDropout(nn.Linear(8, 300))
     )
-    model.append(MeanFieldLinear(300, 300))  # too long to be joined
+    model.append(MeanFieldLinear(300, 300))  # so long that it is summed in pieces
     terms = [value for layer in model for value in layer.kl_terms().values()]
     torch.testing.assert_close(whvi.kl(model), torch.stack(terms).sum())

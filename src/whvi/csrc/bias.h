@@ -7,13 +7,6 @@ struct BiasRunner {
   static constexpr int W = kVectorBytes / (int)sizeof(T);
   static constexpr int64_t kTile = 1024;
 
-  // Vectors of n elements, then what is left one by one: `f(width, i)`.
-  template <class F>
-  WHVI_INLINE void vectors(int64_t n, const F& f) {
-    int64_t i = 0;
-    for (; i + W <= n; i += W) f(std::integral_constant<int, W>{}, i);
-    for (; i < n; ++i) f(std::integral_constant<int, 1>{}, i);
-  }
   template <int N>
   WHVI_INLINE Vec<T, N> widened(const float* p) {
     return __builtin_convertvector((load_raw<Vec<float, N>>(p)), Vec<T, N>);
@@ -47,7 +40,7 @@ struct BiasRunner {
       const S* y = (const S*)in + at;
       S* sum = (S*)out + at;
       const T *m = (const T*)mean + column, *s = (const T*)b.std + column;
-      vectors(count, [&](auto N, int64_t i) __attribute__((always_inline)) {
+      vectors<W>(count, [&](auto N, int64_t i) __attribute__((always_inline)) {
         using M = Memory<N, T>;
         Memory<N, S>::store(sum + i, Memory<N, S>::load(y + i) + M::load(m + i) + M::load(s + i) * widened<N>(eps + i));
       });
@@ -59,7 +52,7 @@ struct BiasRunner {
     T *to_mean = (T*)dmean, *to_std = (T*)dlog_std;
     const auto piece = [&](int64_t at, int64_t column, int64_t count, const float* eps) __attribute__((always_inline)) {
       const S* dy = (const S*)grad + at;
-      vectors(count, [&](auto N, int64_t i) __attribute__((always_inline)) {
+      vectors<W>(count, [&](auto N, int64_t i) __attribute__((always_inline)) {
         const auto d = Memory<N, S>::load(dy + i);
         if (to_mean) add<N>(to_mean + column + i, d);
         if (to_std) add<N>(to_std + column + i, d * widened<N>(eps + i));

@@ -1,5 +1,6 @@
 // The only source that knows torch: it binds the kernels to the operators `whvi::*` through the stable ABI.
 // Schemas, broadcasting, fake kernels and autograd live in Python (whvi/ops).
+#include "pairs.h"
 #include "tensors.h"
 
 namespace {
@@ -238,6 +239,34 @@ std::tuple<Tensor, Tensor> noisy_bias_backward(const Tensor& grad, const Tensor&
   return {slots[0].result, slots[1].result};
 }
 
+Tensor energy(Tensors m, Tensors l, double square, double exponential, double linear, double constant) {
+  const Pairs pairs(m, l);
+  const whvi::Energy e = {pairs.storage, square, exponential, linear, constant};
+  std::vector<double> sums(pairs.pieces.size());
+  pairs.each([&](size_t index, const Pairs::Piece& p) {
+    sums[index] = whvi::active().energy(e, pairs.mean(p), pairs.log_std(p), p.count);
+  });
+  double sum = 0;
+  for (const double part : sums) sum += part;
+  return pairs.scalar(sum);
+}
+
+// The gradients of all means, then those of all log_stds.
+Tensors energy_backward(const Tensor& upstream, Tensors m, Tensors l, double square, double exponential, double linear,
+                        double constant) {
+  const Pairs pairs(m, l);
+  const whvi::Energy e = {pairs.storage, square, exponential, linear, constant};
+  Tensors out;
+  for (const Tensors* all : {&m, &l})
+    for (const Tensor& t : *all) out.push_back(shaped_like(t));
+  const double grad = pairs.number(upstream);
+  pairs.each([&](size_t, const Pairs::Piece& p) {
+    whvi::active().energy_backward(e, grad, pairs.mean(p), pairs.log_std(p), Pairs::at(out[p.pair], p.first),
+                                   Pairs::at(out[m.size() + p.pair], p.first), p.count);
+  });
+  return out;
+}
+
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // each operator and its twin without autograd (whvi/ops/registry.py)
@@ -248,6 +277,8 @@ STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // each operator and its twin without
   for (const char* name : {"noisy_bias", "_noisy_bias"}) m.impl(name, TORCH_BOX(&noisy_bias));
   for (const char* name : {"noisy_bias_backward", "_noisy_bias_backward"}) m.impl(name, TORCH_BOX(&noisy_bias_backward));
   for (const char* name : {"chain_backward", "_chain_backward"}) m.impl(name, TORCH_BOX(&chain_backward));
+  m.impl("_energy", TORCH_BOX(&energy));  // in graphs, torch's own operations stand for it
+  m.impl("_energy_backward", TORCH_BOX(&energy_backward));
 }
 
 // Plain C entry points for `whvi.kernel_info` and the tests.

@@ -19,6 +19,14 @@ WHVI_INLINE void store_raw(P* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
+// Vectors of n elements, then what is left one by one: `f(width, i)`.
+template <int W, class F>
+WHVI_INLINE void vectors(int64_t n, const F& f) {
+  int64_t i = 0;
+  for (; i + W <= n; i += W) f(std::integral_constant<int, W>{}, i);
+  for (; i < n; ++i) f(std::integral_constant<int, 1>{}, i);
+}
+
 // a * b + c where a * b is exact (b = +-1), so that a fused and a separate multiplication give the same bits.
 template <class V>
 WHVI_INLINE V exact_multiply_add(V a, V b, V c) {

@@ -8,11 +8,10 @@ from torch import Tensor
 from whvi.nn.draws import Draw
 from whvi.nn.parts import check_features
 from whvi.nn.structured import G, StructuredLayer
-from whvi.nn.vectors import STREAM, add_bias
-from whvi.posterior import DiagonalGaussian, Prior
-from whvi.posterior.base import wide
+from whvi.nn.vectors import BIAS, add_bias, in_kernel
+from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
-from whvi.structure import KernelNoise, make_plan
+from whvi.structure import make_plan
 
 
 class WHVILinear(StructuredLayer):
@@ -77,15 +76,17 @@ class WHVILinear(StructuredLayer):
 
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
         """The layer at a draw or at its mean."""
-        axes = 0 if draw is None else x.ndim - 1 - len(draw.shape or ())
-        law = self.g
-        g: Tensor | KernelNoise
-        if draw is not None and type(law) is DiagonalGaussian:  # its noise can be drawn inside the kernel
-            lead = (*draw.shape, *(1,) * axes) if draw.shape else ()
-            g = KernelNoise(wide(law.mean), wide(law.log_std), draw.seed, lead, G * STREAM)
-        else:
-            g = self.g_at(draw, axes)
-        return add_bias(self.matrix(draw, axes).apply(g, x), self.bias, draw, axes)
+        if draw is None:
+            return add_bias(self.matrix(None).apply(self.g_at(None), x), self.bias, None, 0)
+        shape = draw.shape or ()
+        axes = x.ndim - 1 - len(shape)
+        lead = (*shape, *(1,) * axes) if shape else ()
+        noise = in_kernel(self.g, draw, G, lead)
+        g = self.g_at(draw, axes) if noise is None else noise
+        matrix = self.matrix(draw, axes)
+        if shape and axes == 0 and (bias := in_kernel(self.bias, draw, BIAS, lead)) is not None:
+            return matrix.apply(g, x, bias)
+        return add_bias(matrix.apply(g, x), self.bias, draw, axes)
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """W at a draw, or its mean: (*draw.shape, out_features, in_features)."""

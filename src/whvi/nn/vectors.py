@@ -4,10 +4,10 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.nn.draws import Draw, Shape
-from whvi.ops import noisy_bias
 from whvi.posterior import DiagonalGaussian, Point, Posterior, make_posterior
 from whvi.posterior.base import wide
 from whvi.posterior.spec import Spec
+from whvi.structure import KernelNoise
 
 STREAM = 1 << 48
 """Numbers of a seed's stream that belong to one random vector of a layer; the next vector starts there."""
@@ -31,6 +31,13 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
     if axes and shape:
         value = value[(slice(None),) * len(shape) + (None,) * axes]
     return value
+
+
+def in_kernel(posterior: Posterior | None, draw: Draw, stream: int, lead: Shape) -> KernelNoise | None:
+    """A random vector whose noise a kernel can draw, where it is a diagonal Gaussian; ``lead`` is that of its noise."""
+    if type(posterior) is not DiagonalGaussian:
+        return None
+    return KernelNoise(wide(posterior.mean), wide(posterior.log_std), draw.seed, lead, stream * STREAM)
 
 
 def shape_of(draw: Draw) -> Shape:
@@ -64,7 +71,4 @@ def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) ->
     """y plus the bias at a draw: (..., features) -> the same; ``axes`` as for ``value_at``."""
     if bias is None:
         return y
-    if type(bias) is DiagonalGaussian and draw is not None and draw.shape and axes == 0:
-        # One draw for each row: its noise can be drawn inside the kernel.
-        return noisy_bias(y, wide(bias.mean), wide(bias.log_std), draw.seed, BIAS * STREAM)
     return y + value_at(bias, draw, BIAS, axes).to(y.dtype)

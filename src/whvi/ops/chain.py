@@ -93,10 +93,8 @@ def noisy_chain(
         if seed.device != x.device:
             raise DeviceError(f"seed is on {seed.device}, but x is on {x.device}; use draw_seed(device=x.device)")
         leads = [x.shape[:-1], _lead(s1), mean.shape[:-1], _lead(s2), std.shape[:-1]]
-        noise = broadcast([lead for lead in leads if lead is not None]) if noise_shape is None else tuple(noise_shape)
-        layout = plan([*leads, noise], stack=False)
-        if layout.expand or not (layout.varies >> 10 & 1 or layout.rows == 1):
-            # One draw serves many rows, or the axes are too mixed: few numbers, or such as torch has to lay out.
+        noise, layout = noise_layout(leads, noise_shape)
+        if layout is None:
             g = mean + std * normal(seed, offset, (*noise, x.shape[-1]), dtype=std.dtype)
             return chain(x, s1, g, s2, scale=scale)
         call = (offset, *layout[:5], 1.0 / x.shape[-1] if scale is None else scale)
@@ -104,6 +102,18 @@ def noisy_chain(
     except _REFUSED:
         _explain(x, scale, s1=s1, mean=mean, log_std=log_std, s2=s2)
         raise
+
+
+def noise_layout(leads: Sequence[Shape | None], noise_shape: Sequence[int] | None) -> tuple[Shape, Layout | None]:
+    """Leading shape of the noise, and how the kernel walks a call that draws it.
+
+    ``leads`` are the leading shapes of x, s1, mean, s2 and std. None when the noise has to be laid out first: one draw
+    serves many rows, so that there are few numbers, or the axes are too mixed.
+    """
+    noise = broadcast([lead for lead in leads if lead is not None]) if noise_shape is None else tuple(noise_shape)
+    layout = plan([*leads, noise], stack=False)
+    walkable = not layout.expand and (layout.varies >> 10 & 1 or layout.rows == 1)
+    return noise, layout if walkable else None
 
 
 def _run(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, call: "Call") -> Tensor:

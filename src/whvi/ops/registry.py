@@ -2,7 +2,8 @@
 
 Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of K blocks.
 Those of the bias begin with the axes of seed: y (groups..., rows..., N), mean and log_std (groups..., N).
-The public functions in ``transform``, ``chain``, ``bias`` and ``noise`` add checks, broadcasting, autograd and vmap.
+The public functions in ``transform``, ``chain``, ``bias``, ``energy`` and ``noise`` add checks, broadcasting, autograd
+and vmap.
 
 Every operator stands twice. The one in graphs (torch.compile, torch.export) carries autograd; its twin with an
 underscore goes straight to the kernel, because a Python autograd kernel costs three times as much as a small transform.
@@ -22,6 +23,7 @@ _CHAIN = (
     "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
     "SymInt offset, SymInt[] lead, SymInt groups, SymInt rows, SymInt blocks, int varies, float scale"
 )
+_ENERGY = "Tensor[] means, Tensor[] log_stds, float square, float exponential, float linear, float constant"
 SCHEMAS = {
     "fwht": "(Tensor x, float scale) -> Tensor",
     "fwht_out": "(Tensor x, float scale, Tensor(a!) out) -> ()",
@@ -30,8 +32,11 @@ SCHEMAS = {
     "chain_backward": f"(Tensor dy, {_CHAIN}, int needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     "noisy_bias": "(Tensor y, Tensor mean, Tensor log_std, Tensor seed, SymInt offset) -> Tensor",
     "noisy_bias_backward": "(Tensor dy, Tensor log_std, Tensor seed, SymInt offset, int needs) -> (Tensor, Tensor)",
+    "energy": f"({_ENERGY}) -> Tensor",
+    "energy_backward": f"(Tensor grad, {_ENERGY}) -> Tensor[]",
 }
-NAMES = [prefix + name for name in SCHEMAS for prefix in ("", "_")]
+EAGER = ("energy", "energy_backward")  # only the twin: in graphs, torch's own operations serve as well
+NAMES = [prefix + name for name in SCHEMAS for prefix in ("", "_") if prefix or name not in EAGER]
 
 _library = torch.library.Library("whvi", "DEF")
 for _name in NAMES:
@@ -43,7 +48,8 @@ for _name in NAMES:
 def _install(backend: Any, key: str) -> None:
     """Register a backend whose chain takes canonical shapes (R, B or 1, K or 1, D).
 
-    The bias is elementwise apart from its normals, which come by the operator: one form in torch serves every backend.
+    The bias is elementwise apart from its normals, which come by the operator, and the energy is a sum: one form of
+    them in torch serves every backend.
     """
     kernels = {
         "fwht": backend.fwht,
@@ -53,6 +59,8 @@ def _install(backend: Any, key: str) -> None:
         "chain_backward": canonical.backward(backend.chain_backward),
         "noisy_bias": fallback.noisy_bias,
         "noisy_bias_backward": fallback.noisy_bias_backward,
+        "energy": fallback.energy,
+        "energy_backward": fallback.energy_backward,
     }
     for name in NAMES:
         _library.impl(name, kernels[name.removeprefix("_")], key)
@@ -60,6 +68,8 @@ def _install(backend: Any, key: str) -> None:
 
 # The pure-torch form serves every device; a kernel registered for one device takes its place there.
 _install(fallback, "CompositeExplicitAutograd")
+# torch loops over the batch of torch.autograd.grad(is_grads_batched=True) by itself, but not for lists of tensors.
+_library.impl("_energy_backward", fallback.energy_backward, "Batched")
 native.load()
 if torch.cuda.is_available() and native.triton_version() is not None:
     from whvi.ops import triton_backend
@@ -108,6 +118,14 @@ def _fake_noisy_bias_backward(
     return mean, std
 
 
+def _fake_energy(means: list[Tensor], *rest: Any) -> Tensor:
+    return means[0].new_empty(())
+
+
+def _fake_energy_backward(grad: Tensor, means: list[Tensor], log_stds: list[Tensor], *rest: Any) -> list[Tensor]:
+    return [torch.empty_like(vector, memory_format=torch.contiguous_format) for vector in (*means, *log_stds)]
+
+
 for _name in NAMES:
     torch.library.register_fake(f"whvi::{_name}", globals()[f"_fake_{_name.removeprefix('_')}"], lib=_library)
 
@@ -149,6 +167,12 @@ eager_fwht: Callable[..., Tensor] = torch.ops.whvi._fwht.default._op  # for call
 fwht_out: Callable[..., None] = _pick("fwht_out")
 normal: Callable[..., Tensor] = _pick("normal")
 chain: Callable[..., Tensor] = _pick("chain")
+eager_chain: Callable[..., Tensor] = torch.ops.whvi._chain.default._op
+eager_chain_backward: Callable[..., tuple[Tensor, ...]] = torch.ops.whvi._chain_backward.default._op
 chain_backward: Callable[..., tuple[Tensor, ...]] = _pick("chain_backward")
 noisy_bias: Callable[..., Tensor] = _pick("noisy_bias")
 noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = _pick("noisy_bias_backward")
+eager_noisy_bias: Callable[..., Tensor] = torch.ops.whvi._noisy_bias.default._op
+eager_noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = torch.ops.whvi._noisy_bias_backward.default._op
+eager_energy: Callable[..., Tensor] = torch.ops.whvi._energy.default._op
+eager_energy_backward: Callable[..., list[Tensor]] = torch.ops.whvi._energy_backward.default._op

@@ -62,6 +62,12 @@ def standard_normal(like: Tensor, shape: Shape, seed: Tensor, offset: int) -> Te
     return normal(seed, offset, shape, dtype=torch.float64 if like.dtype == torch.float64 else torch.float32)
 
 
+def times(matrix: Tensor, vectors: Tensor) -> Tensor:
+    """(..., n, m), (..., m) -> (..., n), in full precision under autocast as well."""
+    with torch.autocast(matrix.device.type, enabled=False):
+        return torch.einsum("...ij,...j->...i", matrix, vectors)
+
+
 def wide(parameter: Tensor) -> Tensor:
     """A parameter in the precision it is computed in: half precision becomes float32."""
     return parameter.float() if parameter.dtype in (torch.bfloat16, torch.float16) else parameter

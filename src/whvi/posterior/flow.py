@@ -63,12 +63,12 @@ class PlanarFlow(Posterior):
         """f(z) and log |det df/dz|: (..., *event_shape) -> the same, and (..., *event_shape[:-1])."""
         log_det = z.new_zeros(())
         u, w, b = wide(self.u), wide(self.w), wide(self.b)
-        projection = torch.linalg.vecdot(u, w)
+        projection = (u * w).sum(-1)  # not a dot product, which autocast would bring to half precision
         allowed = softplus(projection + _SOFTPLUS_OF_ONE) - 1.0
-        square = torch.linalg.vecdot(w, w).clamp_min(torch.finfo(w.dtype).tiny)
+        square = (w * w).sum(-1).clamp_min(torch.finfo(w.dtype).tiny)
         u = u + ((allowed - projection) / square).unsqueeze(-1) * w
         for k in range(u.shape[0]):
-            h = torch.tanh(torch.linalg.vecdot(z, w[k]) + b[k])
+            h = torch.tanh((z * w[k]).sum(-1) + b[k])
             log_det = log_det + kl.planar_log_det(1.0 - h * h, allowed[k])
             z = torch.addcmul(z, u[k], h.unsqueeze(-1))
         return z, log_det

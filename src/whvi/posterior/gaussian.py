@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
 from whvi.posterior import kl
-from whvi.posterior.base import Posterior, Shape, standard_normal, wide
+from whvi.posterior.base import Posterior, Shape, standard_normal, times, wide
 from whvi.posterior.prior import Prior
 
 LOG_STD = -2.0
@@ -94,7 +94,7 @@ class LowRankGaussian(Gaussian):
         # One stream for both: each draw takes D + r numbers.
         noise = standard_normal(self.mean, (*shape, *lead, size + rank), seed, offset)
         diagonal = torch.addcmul(wide(self.mean), wide(self.log_std).exp(), noise[..., :size])
-        return diagonal + torch.einsum("...dr,...r->...d", wide(self.factor), noise[..., size:])
+        return diagonal + times(wide(self.factor), noise[..., size:])
 
     def half_log_det(self) -> Tensor:
         """By the matrix determinant lemma."""
@@ -129,7 +129,7 @@ class FullGaussian(Gaussian):
     def transport(self, shape: Shape, seed: Tensor, offset: int) -> Tensor:
         """mean + L eps."""
         noise = standard_normal(self.mean, (*shape, *self.mean.shape), seed, offset)
-        return wide(self.mean) + torch.einsum("...ij,...j->...i", self.root(), noise)
+        return wide(self.mean) + times(self.root(), noise)
 
     def half_log_det(self) -> Tensor:
         """Sum of log_std."""

@@ -6,12 +6,11 @@ trace of P^-1 with a diagonal matrix, and log det P.
 
 from collections.abc import Sequence
 from math import log
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from whvi.ops.recording import record, watched
+from whvi.ops import energy
 
 
 def gaussian(
@@ -29,51 +28,13 @@ def gaussian(
     return 0.5 * (quadratic + trace + (prior_log_det - size)) - half_log_det
 
 
-def diagonal(mean: Tensor, log_std: Tensor, variance: float) -> Tensor:
-    """KL(N(m, diag(exp(2 l))) || N(0, variance I)): two vectors of one length -> scalar."""
-    std = log_std.exp()
-    squares = mean.dot(mean), std.dot(std)
-    if variance != 1.0:
-        squares = squares[0] / variance, squares[1] / variance
-    size = mean.numel()
-    return gaussian(*squares, log_std.sum(), size * log(variance), size)
-
-
 def diagonals(means: Sequence[Tensor], log_stds: Sequence[Tensor], variance: float) -> Tensor:
-    """The sum of ``diagonal`` over pairs of tensors of any shape, as one step of autograd.
+    """Sum of KL(N(m, diag(exp(2 l))) || N(0, variance I)) over pairs (m, l) of tensors of one shape -> scalar.
 
-    A network has many short vectors, and what costs there is the number of operations.
+    = (|m|^2 + |exp(l)|^2) / (2 variance) - sum(l) + n (log(variance) - 1) / 2, in one step of autograd.
     """
-    if watched():
-        return diagonal(_joined(means), _joined(log_stds), variance)
-    total: Tensor = record(_Diagonals, variance, len(means), *means, *log_stds)
-    return total
-
-
-class _Diagonals(torch.autograd.Function):
-    """``diagonal`` of all vectors in one, with its gradient: m / v by the mean, exp(2 l) / v - 1 by the log-std."""
-
-    @staticmethod
-    def forward(variance: float, count: int, *vectors: Tensor) -> Tensor:
-        return diagonal(_joined(vectors[:count]), _joined(vectors[count:]), variance)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.variance, ctx.count, *vectors = inputs
-        ctx.save_for_backward(*vectors)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        vectors, count = ctx.saved_tensors, ctx.count
-        by_mean = _joined(vectors[:count]) * (grads[0] / ctx.variance)
-        by_log_std = (_joined(vectors[count:]) * 2.0).exp() * (grads[0] / ctx.variance) - grads[0]
-        sizes = [vector.numel() for vector in vectors[:count]]
-        parts = (*by_mean.split(sizes), *by_log_std.split(sizes))
-        return None, None, *(part.view(vector.shape) for part, vector in zip(parts, vectors, strict=True))
-
-
-def _joined(vectors: Sequence[Tensor]) -> Tensor:
-    return vectors[0].reshape(-1) if len(vectors) == 1 else torch.cat([vector.reshape(-1) for vector in vectors])
+    half = 0.5 / variance
+    return energy(means, log_stds, square=half, exponential=half, linear=-1.0, constant=0.5 * (log(variance) - 1.0))
 
 
 def low_rank_half_log_det(factor: Tensor, log_std: Tensor) -> Tensor:

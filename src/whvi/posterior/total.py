@@ -13,9 +13,6 @@ from whvi.posterior.prior import GaussianPrior, Prior
 Pairs = Mapping[nn.Module, Prior | Tensor]
 """A posterior and its prior; or any module and a KL that is known already."""
 
-_LONG = 1 << 16
-"""Numbers from which on joining vectors costs more than it saves."""
-
 
 def each_kl(pairs: Pairs) -> dict[nn.Module, Tensor]:
     """The KL of each pair."""
@@ -27,17 +24,14 @@ def total_kl(pairs: Pairs) -> Tensor:
 
     Law: total_kl(pairs) == sum(each_kl(pairs).values()).
     """
-    short: dict[float, list[DiagonalGaussian]] = {}
+    diagonal: dict[tuple[float, torch.dtype], list[DiagonalGaussian]] = {}
     terms = []
     for module, prior in pairs.items():
         if type(module) is DiagonalGaussian and type(prior) is GaussianPrior and prior.log_variance is None:
-            if module.mean.numel() < _LONG:
-                short.setdefault(prior.initial_variance, []).append(module)
-            else:
-                terms.append(_diagonals([module], prior.initial_variance))
+            diagonal.setdefault((prior.initial_variance, module.mean.dtype), []).append(module)
         else:
             terms.append(_one(module, prior))
-    terms += [_diagonals(posteriors, variance) for variance, posteriors in short.items()]
+    terms += [_diagonals(posteriors, variance) for (variance, _), posteriors in diagonal.items()]
     if not terms:
         return torch.zeros(())
     return terms[0] if len(terms) == 1 else torch.stack(terms).sum()

@@ -1,7 +1,6 @@
 """A structured weight of any shape: its product with x, its dense twin, its factors."""
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import NamedTuple
 
 import torch
@@ -9,7 +8,8 @@ from torch import Tensor
 from torch.nn.functional import linear, pad
 
 from whvi.errors import ArgumentError, ShapeError, UnsupportedError
-from whvi.ops import chain, fwht, noisy_chain, normal
+from whvi.ops import chain, fwht, noisy_bias, noisy_chain, normal
+from whvi.ops.affine import noisy_affine
 from whvi.structure.plan import Plan
 from whvi.structure.spec import Step, Structure
 
@@ -67,11 +67,15 @@ class StructuredMatrix:
         self.scales = scales
         self.shared = shared
 
-    def apply(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
-        """W(g) x: (..., in_features) -> (..., out_features)."""
+    def apply(self, g: Tensor | KernelNoise, x: Tensor, bias: KernelNoise | None = None) -> Tensor:
+        """W(g) x, plus a bias that is drawn for each row: (..., in_features) -> (..., out_features)."""
         plan = self.plan
         if x.shape[-1] != plan.in_features:
             raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
+        if bias is not None:
+            if isinstance(g, KernelNoise) and plan.layout != "reshape" and self._is_core():
+                return self._affine(g, x, bias)
+            return noisy_bias(self.apply(g, x), bias.mean, bias.log_std, bias.seed, bias.offset)
         if plan.layout == "reshape":
             return self._contract(_value(g), x).to(x.dtype)
         if plan.size != plan.in_features:
@@ -107,11 +111,10 @@ class StructuredMatrix:
 
         W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D) for the structures [S] H G H [S]; others are refused.
         """
-        left, right = self.structure.left, self.structure.right
-        if not self.structure.fused or None in left[1:] or None in right[:-1]:
+        if not self._is_core():
             raise UnsupportedError(f"the entries of W are not those of H g times scales for {self.structure.word!r}")
         ones = torch.ones_like(self.scales[0]) if self.scales else torch.ones(self.plan.block_shape)
-        s1, s2 = (prod((self.scales[i] for i in steps if i is not None), start=ones) for steps in (left, right))
+        s1, s2 = (ones if s is None else s for s in self._core_scales())
         gain = fwht(fwht(s1.square()) * fwht(s2.square()), scale=float(self.plan.size) ** -3)
         return gain.mean(-2) if self.shared and self.plan.blocks > 1 else gain
 
@@ -129,20 +132,36 @@ class StructuredMatrix:
 
     def _square(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
         """All blocks times x: (..., [1,] D) -> (..., [K,] D)."""
-        left, right = self.structure.left, self.structure.right
-        if not self.structure.fused:
-            return self._steps(left, _value(g) * self._steps(right, x))
-        left, right, s1, s2 = left[1:], right[:-1], None, None
-        if left and (step := left[0]) is not None:
-            left, s1 = left[1:], self.scales[step]
-        if right and (step := right[-1]) is not None:
-            right, s2 = right[:-1], self.scales[step]
-        x = self._steps(right, x)
+        structure = self.structure
+        x = self._steps(structure.before, x)
+        if not structure.fused:
+            return self._steps(structure.after, _value(g) * x)
+        s1, s2 = self._core_scales()
         if isinstance(g, KernelNoise):
             y = noisy_chain(x, s1, g.mean, g.log_std, s2, g.seed, g.offset, noise_shape=g.lead)
         else:
             y = chain(x, s1, g, s2)
-        return self._steps(left, y)
+        return self._steps(structure.after, y)
+
+    def _core_scales(self) -> tuple[Tensor | None, Tensor | None]:
+        outer, inner = self.structure.outer, self.structure.inner
+        return None if outer is None else self.scales[outer], None if inner is None else self.scales[inner]
+
+    def _is_core(self) -> bool:
+        """True when W is a fused core and nothing else."""
+        return self.structure.fused and not self.structure.before and not self.structure.after
+
+    def _affine(self, g: KernelNoise, x: Tensor, bias: KernelNoise) -> Tensor:
+        """Product and bias in one step of autograd."""
+        plan, lead = self.plan, g.lead
+        if plan.size != plan.in_features:
+            x = pad(x, (0, plan.size - plan.in_features))
+        if plan.blocks > 1:
+            x, lead = x.unsqueeze(-2), (*lead, 1 if self.shared else plan.blocks)
+        s1, s2 = self._core_scales()
+        noise = (g.seed, g.offset, bias.offset)
+        laws = (g.mean, g.log_std, bias.mean, bias.log_std)
+        return noisy_affine(x, s1, s2, *laws, *noise, noise_shape=lead, stacked=plan.blocks > 1)
 
     def _stacked(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
         """K blocks on top of each other, times x: (..., D) -> (..., K D)."""

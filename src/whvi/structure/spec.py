@@ -1,7 +1,7 @@
 """The short string that names a structure, such as "SHGHS", and what it says."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from whvi.errors import ArgumentError, InputTypeError
@@ -26,10 +26,28 @@ class Structure:
     right: tuple[Step, ...]
     """The factors of B, from the outer end to G: the order in which they meet a vector."""
 
-    @property
-    def fused(self) -> bool:
-        """True when the core is H G H, with or without its scales, and not G alone."""
-        return self.left[:1] == (None,) and self.right[-1:] == (None,)
+    fused: bool = field(init=False, repr=False)
+    """True when the core is [S] H G H [S], false when it is G alone."""
+    outer: Step = field(init=False, repr=False, default=None)
+    """Scale on the left of a fused core, if there is one."""
+    inner: Step = field(init=False, repr=False, default=None)
+    """Scale on the right of a fused core, if there is one."""
+    before: tuple[Step, ...] = field(init=False, repr=False)
+    """The factors of B outside the core, as in ``right``."""
+    after: tuple[Step, ...] = field(init=False, repr=False)
+    """The factors of A outside the core, as in ``left``."""
+
+    def __post_init__(self) -> None:
+        after, before = self.left, self.right
+        found: dict[str, object] = {"fused": after[:1] == (None,) and before[-1:] == (None,)}
+        if found["fused"]:
+            after, before = after[1:], before[:-1]
+            if after and after[0] is not None:
+                found["outer"], after = after[0], after[1:]
+            if before and before[-1] is not None:
+                found["inner"], before = before[-1], before[:-1]
+        for name, value in {**found, "before": before, "after": after}.items():
+            object.__setattr__(self, name, value)  # the class is frozen
 
 
 @cache

@@ -96,7 +96,8 @@ class LayerContract(CompositionContract, ABC):
                 return
             draw = layer.draw((self.samples,))
             weights, biases = layer.weight(draw), layer.bias_value(draw)
-            others = vmap(lambda w, b: self.plain(layer, x.unsqueeze(0), w, b))(weights, biases).flatten(1)
+            axes = (0, None if biases is None else 0)
+            others = vmap(lambda w, b: self.plain(layer, x.unsqueeze(0), w, b), axes)(weights, biases).flatten(1)
         for columns in (slice(None),) if self.joint else (slice(i, i + 1) for i in range(others.shape[1])):
             assert_same_law(together[:, columns], others[:, columns])
         assert_same_law(one_by_one, others)

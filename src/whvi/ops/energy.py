@@ -1,0 +1,71 @@
+"""The sum that the KL divergences of diagonal Gaussians are made of, over many vectors in one step of autograd."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whvi.ops import fallback, registry
+from whvi.ops.checks import HALF, check_pairs
+from whvi.ops.recording import record, watched
+
+
+def energy(
+    means: Sequence[Tensor],
+    log_stds: Sequence[Tensor],
+    square: float,
+    exponential: float,
+    linear: float,
+    constant: float = 0.0,
+) -> Tensor:
+    """Sum of ``square * m^2 + exponential * exp(2 l) + linear * l + constant`` over the elements of all pairs (m, l).
+
+    A network has many short vectors, and what costs there is the number of operations: here it is one, with one node
+    in the graph of autograd. Nothing but the inputs is kept for the backward pass.
+
+    Args:
+        means, log_stds: as many tensors each; the two of a pair have one shape, and all have one dtype (float32,
+            float64, bfloat16 or float16) and device.
+        square, exponential, linear, constant: numbers.
+
+    Returns:
+        A scalar of that dtype; zero when there are no pairs.
+
+    Law: energy(means, log_stds, a, b, c, d) is the sum over pairs of (a * m**2 + b * (2 * l).exp() + c * l + d).sum(),
+    in value and in derivatives of any order.
+
+    >>> energy([torch.tensor([1.0, 2.0])], [torch.zeros(2)], square=3.0, exponential=0.5, linear=-1.0)
+    tensor(16.)
+    """
+    if not means and not log_stds:
+        return torch.zeros(())
+    coefficients = square, exponential, linear, constant
+    try:  # both forms check what they are given; the kernel leaves it to others to say what is wrong
+        if watched() or means[0].dtype in HALF:
+            return fallback.energy(means, log_stds, *coefficients)
+        result: Tensor = record(_Energy, coefficients, len(means), *means, *log_stds)
+        return result
+    except (RuntimeError, AttributeError, TypeError, IndexError):
+        check_pairs(means, log_stds)
+        raise
+
+
+class _Energy(torch.autograd.Function):
+    """The pairs as all means, then all log_stds. Only plain eager execution gets here."""
+
+    @staticmethod
+    def forward(coefficients: tuple[float, ...], count: int, *vectors: Tensor) -> Tensor:
+        return registry.eager_energy(vectors[:count], vectors[count:], *coefficients)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.coefficients, ctx.count, *vectors = inputs
+        ctx.save_for_backward(*vectors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        vectors, count = ctx.saved_tensors, ctx.count
+        differentiable = torch.is_grad_enabled() or watched()
+        operator = fallback.energy_backward if differentiable else registry.eager_energy_backward
+        return None, None, *operator(grads[0], vectors[:count], vectors[count:], *ctx.coefficients)
