@@ -2,8 +2,8 @@
 
 Forward, backward, noise and KL, batch 64, float32, all threads; ratios of medians in one process, and the memory of one
 step in a fresh process for each layer. The rivals run when they are installed, without what else they ask for:
-``pip install --no-deps bayesian-torch torchbnn``. Writes ``results/bench/layers.json``; ``--table`` only prints the table
-of that record.
+``pip install --no-deps bayesian-torch torchbnn``. Writes ``results/bench/layers.json``; ``--table`` only prints the
+table of that record.
 """
 
 import argparse
@@ -23,7 +23,7 @@ BATCH = 64
 SIZES = (512, 1024, 4096)
 ASKED = {512: 0.5, 1024: 0.2, 4096: 0.05}
 SLICE = 20.0
-"""Milliseconds a layer runs before the next one does: long enough that it is not measured by the caches it finds cold."""
+"""Milliseconds that a layer runs before the next one does: enough to forget the caches that the last one left."""
 UNIT, OURS = "nn.Linear", "whvi.nn.WHVILinear"
 Forward = Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
