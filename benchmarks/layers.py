@@ -1,9 +1,9 @@
 """A training step of Bayesian linear layers against nn.Linear: ``python benchmarks/layers.py [--table]``.
 
-Forward, backward, noise and KL, batch 64, float32, all threads; ratios of medians in one process, and the memory of one
-step in a fresh process for each layer. The rivals run when they are installed, without what else they ask for:
-``pip install --no-deps bayesian-torch torchbnn``. Writes ``results/bench/layers.json``; ``--table`` only prints the
-table of that record.
+Forward, backward, noise and KL, batch 64, float32, all threads. Each layer runs in turn with nn.Linear, and with it
+alone, in one process; the ratio is that of the medians. The memory of one step is that of a fresh process. The rivals
+run when they are installed, without what else they ask for: ``pip install --no-deps bayesian-torch torchbnn``.
+Writes ``results/bench/layers.json``; ``--table`` only prints the table of that record.
 """
 
 import argparse
@@ -74,12 +74,13 @@ if importlib.util.find_spec("torchbnn"):
 def step(layer: nn.Module, forward: Forward, size: int) -> Callable[[], None]:
     """One training step without the optimiser."""
     x, dy = torch.randn(BATCH, size, requires_grad=True), torch.randn(BATCH, size)
+    leaves = [x, *layer.parameters()]  # listed once, as an optimiser does
 
     def run() -> None:
         y, kl = forward(x)
         torch.autograd.backward((y,) if kl is None else (y, kl), (dy,) if kl is None else (dy, None))
-        layer.zero_grad()
-        x.grad = None
+        for leaf in leaves:
+            leaf.grad = None
 
     return run
 
@@ -87,10 +88,16 @@ def step(layer: nn.Module, forward: Forward, size: int) -> Callable[[], None]:
 def megabytes(name: str, size: int) -> float:
     """Peak memory of parameters, gradients and one step, over that of the imports; in a process of its own."""
     code = (
-        "import resource, sys; import layers, torch\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        f"layers.step(*layers.LAYERS[{name!r}](8), 8)()\n"
-        f"before = peak(); layers.step(*layers.LAYERS[{name!r}]({size}), {size})(); print((peak() - before) / 1024)"
+        "import layers\n"
+        "from pathlib import Path\n"
+        "def kilobytes(name):\n"
+        "    lines = Path('/proc/self/status').read_text().splitlines()\n"
+        "    return int(next(line for line in lines if line.startswith(name)).split()[1])\n"
+        f"make = layers.LAYERS[{name!r}]\n"
+        "layers.step(*make(8), 8)()\n"  # what a first call loads is not counted
+        "Path('/proc/self/clear_refs').write_text('5')\n"  # the peak starts from here
+        f"before = kilobytes('VmRSS'); layers.step(*make({size}), {size})()\n"
+        "print((kilobytes('VmHWM') - before) / 1024)"
     )
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
@@ -98,23 +105,24 @@ def megabytes(name: str, size: int) -> float:
 
 
 def measure(rounds: int) -> dict[str, Any]:
-    """A row for each size: seconds, parameters and megabytes of each layer."""
+    """A row for each size and layer: seconds of it and of nn.Linear in turn, parameters and megabytes."""
     from whvi.bench.suite import machine
     from whvi.bench.timing import interleaved
 
     rows = []
     for size in SIZES:
-        made = {name: make(size) for name, make in LAYERS.items()}
-        runs = {name: step(*pair, size) for name, pair in made.items()}
-        rows.append(
-            {
+        for name, make in LAYERS.items():
+            layer, forward = make(size)
+            runs = {UNIT: step(*LAYERS[UNIT](size), size), name: step(layer, forward, size)}
+            row = {
                 "size": size,
+                "layer": name,
                 "seconds": interleaved(runs, rounds=rounds, slice_ms=SLICE),
-                "parameters": {name: sum(p.numel() for p in layer.parameters()) for name, (layer, _) in made.items()},
-                "megabytes": {name: megabytes(name, size) for name in made},
+                "parameters": sum(p.numel() for p in layer.parameters()),
+                "megabytes": megabytes(name, size),
             }
-        )
-        print(f"measured {size}", file=sys.stderr)
+            rows.append(row)
+            print(f"{size} {name}: {row['seconds'][name] / row['seconds'][UNIT]:.3g}", file=sys.stderr)
     return {"machine": machine(), "batch": BATCH, "rows": rows}
 
 
@@ -122,12 +130,12 @@ def table(record: dict[str, Any]) -> str:
     """The record as a Markdown table: time in units of nn.Linear, parameters and memory."""
     lines = ["| D | Layer | Time / nn.Linear | Asked | Parameters | Memory of a step |", "| --- " * 6 + "|"]
     for row in record["rows"]:
-        for name, seconds in row["seconds"].items():
-            asked = f"<= {ASKED[row['size']]:g}" if name == OURS else ""
-            lines.append(
-                f"| {row['size']} | {name} | {seconds / row['seconds'][UNIT]:.3g} | {asked} "
-                f"| {row['parameters'][name]:,} | {row['megabytes'][name]:.1f} MB |"
-            )
+        name, seconds = row["layer"], row["seconds"]
+        asked = f"<= {ASKED[row['size']]:g}" if name == OURS else ""
+        lines.append(
+            f"| {row['size']} | {name} | {seconds[name] / seconds[UNIT]:.3g} | {asked} "
+            f"| {row['parameters']:,} | {row['megabytes']:.1f} MB |"
+        )
     return "\n".join(lines)
 
 

@@ -68,10 +68,13 @@ def layer_step(batch: int, size: int) -> Contenders:
     linear, bayesian = nn.Linear(size, size), WHVILinear(size, size)
 
     def step(layer: nn.Module, outputs: Callable[[], tuple[Tensor, ...]]) -> Callable[[], None]:
+        leaves = list(layer.parameters())
+
         def run() -> None:
             y, *others = outputs()
             torch.autograd.backward((y, *others), (dy, *(None for _ in others)))
-            layer.zero_grad()
+            for leaf in leaves:
+                leaf.grad = None
 
         return run
 

@@ -79,9 +79,9 @@ class BayesianLayer(nn.Module, ABC):
             draw = Draw(draw_seed(device=x.device), None if self.draws == "example" else ())
         if draw is None or draw.shape == ():
             return self.evaluate(x, draw)
-        lead = x.shape[: x.ndim - self.feature_axes]
+        lead = tuple(x.shape[: x.ndim - self.feature_axes])
         if draw.shape is None:
-            return self.evaluate(x, draw._replace(shape=tuple(lead)))
+            return self.evaluate(x, Draw(draw.seed, lead))
         parts = draw.shape[0]
         if not lead or lead[0] % parts:
             raise ShapeError(

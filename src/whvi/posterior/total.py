@@ -24,17 +24,21 @@ def total_kl(pairs: Pairs) -> Tensor:
 
     Law: total_kl(pairs) == sum(each_kl(pairs).values()).
     """
-    diagonal: dict[tuple[float, torch.dtype], list[DiagonalGaussian]] = {}
+    alike: dict[tuple[float, torch.dtype, torch.device], list[DiagonalGaussian]] = {}
     terms = []
     for module, prior in pairs.items():
         if type(module) is DiagonalGaussian and type(prior) is GaussianPrior and prior.log_variance is None:
-            diagonal.setdefault((prior.initial_variance, module.mean.dtype), []).append(module)
+            mean = module.mean
+            alike.setdefault((prior.initial_variance, mean.dtype, mean.device), []).append(module)
         else:
             terms.append(_one(module, prior))
-    terms += [_diagonals(posteriors, variance) for (variance, _), posteriors in diagonal.items()]
+    terms += [_diagonals(posteriors, variance) for (variance, *_), posteriors in alike.items()]
     if not terms:
         return torch.zeros(())
-    return terms[0] if len(terms) == 1 else torch.stack(terms).sum()
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term.to(total.device)  # the layers of a model may live on several
+    return total
 
 
 def _one(module: nn.Module, prior: Prior | Tensor) -> Tensor:
