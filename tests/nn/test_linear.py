@@ -7,6 +7,8 @@ from torch import nn
 import whvi
 from whvi.nn import MeanFieldLinear, WHVIColumn, WHVILinear
 
+FLAT = whvi.posterior.ConstantWeightVariance(0.1)
+
 
 def count(*modules: nn.Module) -> int:
     return sum(p.numel() for module in modules for p in module.parameters())
@@ -109,8 +111,16 @@ def test_nan_passes_through_as_in_a_plain_layer() -> None:
         (lambda: WHVILinear(4, 4, structure=3), TypeError, "structure must be a string"),
         (lambda: WHVILinear(4, 4, posterior="laplace"), ValueError, "posterior 'laplace' is not known; use 'point'"),
         (lambda: WHVILinear(4, 4, posterior="planar:0"), ValueError, "steps of a planar flow must be at least 1"),
-        (lambda: WHVILinear(4, 4, scales="free"), ValueError, "posterior 'free' is not known"),
-        (lambda: WHVILinear(4, 4, bias="laplace"), ValueError, "posterior 'laplace' is not known"),
+        (lambda: WHVILinear(4, 4, scales="free"), ValueError, "scales 'free' is not known"),
+        (lambda: WHVILinear(4, 4, bias="laplace"), ValueError, "bias 'laplace' is not known"),
+        (lambda: WHVILinear(4, 4, bias=0), TypeError, "bias must be a string or a function"),
+        (lambda: WHVILinear(4, 4, structure=["S"]), TypeError, "structure must be a string"),
+        (lambda: WHVILinear(4, 4, weight_variance="a"), TypeError, "weight_variance must be a number, got str"),
+        (lambda: WHVILinear(4, 4, dtype=torch.int64), TypeError, "dtype must be a real floating-point type"),
+        (lambda: WHVIColumn(4)(torch.ones(2, 4).double()), TypeError, "x has dtype torch.float64, but the layer has"),
+        (lambda: WHVILinear(4, 4, structure="GH", prior_variance=FLAT), RuntimeError, "not those of H g times scales"),
+        (lambda: WHVILinear(4, 4, scales="diagonal", prior_variance=FLAT), ValueError, "needs scales='optimised'"),
+        (lambda: MeanFieldLinear(4, 4, prior_variance=FLAT), ValueError, "is for structured weights"),
         (lambda: WHVILinear(4, 4, layout="tile"), ValueError, "layout must be one of 'stack', 'embed', 'reshape'"),
         (lambda: WHVILinear(4, 4, draws="row"), ValueError, "draws must be 'example' or 'batch', got 'row'"),
         (lambda: WHVILinear(4, 4, prior_variance=-1.0), ValueError, "prior variance must be positive and finite"),

@@ -160,3 +160,14 @@ def test_one_draw_for_an_example_alone() -> None:
         bias = layer.bias_value(draw)
         assert bias is not None
         torch.testing.assert_close(layer(x), layer.weight(draw) @ x + bias)
+
+
+@pytest.mark.parametrize(("x", "std"), [(0.0, 0.0), (1e-3, 1.353e-4), (300.0, 40.6)])
+def test_local_noise_leaves_the_range_of_half_precision(x: float, std: float) -> None:
+    torch.manual_seed(0)
+    layer = MeanFieldLinear(4, 1, bias=False)
+    nn.init.zeros_(layer.weights.mean)
+    with torch.autocast("cpu", torch.float16):
+        y = layer(torch.full((20_000, 4), x)).detach()
+    assert y.dtype == torch.float16
+    assert float(y.float().std()) == pytest.approx(std, rel=0.03, abs=1e-12)

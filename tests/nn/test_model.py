@@ -152,3 +152,52 @@ def test_compiled_models_follow_fixed_draws(model: nn.Module, x: Tensor) -> None
     with whvi.mean_mode(model):
         torch.testing.assert_close(compiled(x), model(x))
     assert not torch.equal(compiled(x), compiled(x))
+
+
+@pytest.mark.parametrize("options", [{}, {"layout": "embed"}, {"bias": "point"}, {"posterior": "full"}], ids=str)
+def test_a_layer_used_twice_has_one_gradient(options: dict[str, str], x: Tensor) -> None:
+    """Also where the gradient may be differentiated: there an input of the pass depends on its other inputs."""
+    layer = WHVILinear(3, 3, dtype=torch.float64, **options)
+
+    def gradients(create_graph: bool) -> tuple[Tensor, ...]:
+        torch.manual_seed(1)
+        leaves = list(layer.parameters())
+        return torch.autograd.grad(layer(layer(x)).square().sum(), leaves, create_graph=create_graph)
+
+    for a, b in zip(gradients(False), gradients(True), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_tied_parameters_have_one_gradient(x: Tensor) -> None:
+    layer = WHVILinear(3, 3, dtype=torch.float64)
+    root = torch.randn(4, dtype=torch.float64, requires_grad=True)
+
+    def gradient(create_graph: bool) -> Tensor:
+        torch.manual_seed(1)
+        y = torch.func.functional_call(layer, {"g.mean": root, "scales.0.mean": root.exp()}, x)
+        return torch.autograd.grad(y.square().sum(), root, create_graph=create_graph)[0]
+
+    torch.testing.assert_close(gradient(False), gradient(True))
+
+
+def test_layers_that_share_a_posterior_must_agree_on_its_prior() -> None:
+    one, other, third = WHVILinear(4, 4), WHVILinear(4, 4, prior_variance=2.0), WHVILinear(4, 4)
+    other.g = third.g = one.g
+    assert whvi.kl(nn.ModuleList([one, third])).isfinite()
+    with pytest.raises(whvi.WhviError, match="share a DiagonalGaussian but not its prior"):
+        whvi.kl(nn.ModuleList([one, other]))
+
+
+def test_draws_of_a_strange_shape_are_refused(x: Tensor) -> None:
+    layer = WHVILinear(3, 3, dtype=torch.float64)
+    with whvi.sampling(layer, {layer: layer.draw((2, 3))}), pytest.raises(whvi.WhviError, match=r"\(\) or \(S,\)"):
+        layer(x)
+    with pytest.raises(whvi.WhviError, match="shape must be a sequence of ints, got 5"):
+        layer.draw(5)  # type: ignore[arg-type]
+    with pytest.raises(whvi.WhviError, match="draws must map layers"):
+        whvi.sampling(layer, {layer: 5})  # type: ignore[dict-item]
+
+
+def test_shapes_without_numbers() -> None:
+    layers = [WHVILinear(5, 7, device="meta"), MeanFieldLinear(7, 2, device="meta")]
+    assert nn.Sequential(*layers)(torch.empty(3, 5, device="meta")).shape == (3, 2)

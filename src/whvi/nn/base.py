@@ -9,6 +9,7 @@ from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.nn.draws import Draw, Shape, fixed_draws
 from whvi.nn.vectors import BIAS, repeated, value_at
 from whvi.ops import draw_seed
+from whvi.ops.checks import check_shape
 from whvi.posterior import Posterior, Prior, each_kl, total_kl
 
 
@@ -62,15 +63,18 @@ class BayesianLayer(nn.Module, ABC):
 
     def draw(self, shape: Shape | None = (), generator: torch.Generator | None = None) -> Draw:
         """A fresh draw: one (), S of them (S,), or one for each example (None)."""
+        if shape is not None:
+            check_shape("shape", shape)
+            shape = tuple(shape)
         return Draw(draw_seed(generator, next(self.parameters()).device), shape)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (..., features) -> (..., features)."""
         if not isinstance(x, Tensor):
             raise InputTypeError(f"x must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
-        self.check(x)
         if not x.is_floating_point():
             raise DtypeError(f"x has dtype {x.dtype}, but this layer takes floating point; convert it with x.float()")
+        self.check(x)
         x = autocast(x)
         fixed = fixed_draws()
         if fixed is not None and self in fixed:
@@ -82,6 +86,8 @@ class BayesianLayer(nn.Module, ABC):
         lead = tuple(x.shape[: x.ndim - self.feature_axes])
         if draw.shape is None:
             return self.evaluate(x, Draw(draw.seed, lead))
+        if len(draw.shape) > 1:
+            raise ArgumentError(f"a forward pass takes draws of shape () or (S,), got {draw.shape}; flatten them")
         parts = draw.shape[0]
         if not lead or lead[0] % parts:
             raise ShapeError(
@@ -94,6 +100,6 @@ class BayesianLayer(nn.Module, ABC):
 def autocast(x: Tensor) -> Tensor:
     """x in the precision of ``torch.autocast``, where that is on; as for nn.Linear, float64 stays."""
     kind = x.device.type
-    if torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
         return x.to(torch.get_autocast_dtype(kind))
     return x

@@ -103,6 +103,7 @@ class WHVIConv2d(StructuredLayer):
     def check(self, x: Tensor) -> None:
         """The third axis from the end must be ``in_channels``, and the kernel must fit."""
         self.geometry.check(x)
+        super().check(x)
 
     def extra_repr(self) -> str:
         """Geometry, structure and draws, for ``print``."""

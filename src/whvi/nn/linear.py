@@ -28,8 +28,10 @@ class WHVILinear(StructuredLayer):
         share_g: one g for all K blocks that are stacked; else each block has its own.
         layout: "stack" (K blocks on top of each other), "embed" (a part of one large block) or "reshape" (see
             ``WHVIColumn``).
-        draws: "example" or "batch".
+        draws: "example", weights of their own for each row, or "batch", the same for all rows of a call; in training
+            and in evaluation alike (``whvi.mean_mode`` turns noise off).
         weight_variance: of the entries of W at the start; default 2 / in_features, which suits ReLU.
+        device, dtype: of the parameters; float32 parameters also take inputs of half precision.
 
     Shapes: (..., in_features) -> (..., out_features).
 
@@ -95,6 +97,7 @@ class WHVILinear(StructuredLayer):
     def check(self, x: Tensor) -> None:
         """The last axis must be ``in_features``."""
         check_features(x, self.in_features)
+        super().check(x)
 
     def extra_repr(self) -> str:
         """Sizes, structure and draws, for ``print``."""

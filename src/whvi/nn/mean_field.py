@@ -10,11 +10,20 @@ from torch.nn.functional import linear
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Size
-from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_pairs, whole_number
+from whvi.nn.parts import (
+    check_features,
+    check_floating,
+    in_precision_of,
+    plain_prior,
+    start_variance,
+    unit_pairs,
+    whole_number,
+)
 from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
+from whvi.posterior.precision import full_precision
 from whvi.posterior.spec import Spec
 
 _WEIGHT = 0  # stream of noise
@@ -38,7 +47,7 @@ class MeanField(BayesianLayer):
     ) -> None:
         super().__init__(draws)
         self.weight_shape = weight_shape
-        self.prior = make_prior(prior_variance)
+        check_floating(dtype)
         outputs, inputs = weight_shape[0], math.prod(weight_shape[1:])
         variance = start_variance(weight_variance, 1.0 / inputs)
         mean = torch.randn(outputs, inputs, device=device, dtype=dtype).mul_(variance**0.5)
@@ -46,6 +55,7 @@ class MeanField(BayesianLayer):
         # for 4096 of them at exp(-2) it is almost nine times the signal, and no training starts from there.
         self.weights = DiagonalGaussian(mean, LOG_STD + 0.5 * math.log(variance))
         self.bias = make_bias(bias, outputs, mean)
+        self.prior = plain_prior(prior_variance, mean)
 
     @abstractmethod
     def product(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -74,9 +84,10 @@ class MeanField(BayesianLayer):
         std = wide(self.weights.log_std).exp().reshape(self.weight_shape)
         centre = self.product(x, in_precision_of(x, self.weight()))
         # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
-        variance = self.product(x.square(), in_precision_of(x, std.square())).clamp_min(torch.finfo(x.dtype).tiny)
+        with full_precision(x):  # squares leave the range of float16
+            variance = self.product(wide(x).square(), std.square()).clamp_min(torch.finfo(std.dtype).tiny)
         noise = standard_normal(x, tuple(centre.shape), draw.seed, _WEIGHT * STREAM)
-        return torch.addcmul(centre, variance.sqrt(), noise.to(centre.dtype))
+        return torch.addcmul(centre, variance.sqrt().to(centre.dtype), noise.to(centre.dtype))
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """The weight at a draw, or its mean: (*draw.shape, *weight_shape).

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
-from whvi.nn.draws import Draws, Shape, fixing
-from whvi.posterior import Prior, total_kl
+from whvi.nn.draws import Draw, Draws, Shape, fixing
+from whvi.posterior import GaussianPrior, Prior, total_kl
 
 
 def kl(model: nn.Module) -> Tensor:
@@ -24,8 +24,18 @@ def kl(model: nn.Module) -> Tensor:
     """
     pairs: dict[nn.Module, Prior | Tensor] = {}
     for layer in bayesian_layers(model):
-        pairs.update(layer.kl_pairs())
+        for part, prior in layer.kl_pairs().items():
+            if _differ(pairs.setdefault(part, prior), prior):
+                raise ArgumentError(
+                    f"layers share a {type(part).__name__} but not its prior, {pairs[part]} and {prior}; give them one"
+                )
     return total_kl(pairs)
+
+
+def _differ(one: Prior | Tensor, other: Prior | Tensor) -> bool:
+    if isinstance(one, GaussianPrior) and isinstance(other, GaussianPrior) and not (one.learned or other.learned):
+        return one.initial_variance != other.initial_variance
+    return one is not other and not isinstance(one, Tensor)
 
 
 def sampling(
@@ -40,7 +50,9 @@ def sampling(
             "example": row i of every input has draw i. Or what an earlier block gave, for the same functions again.
         generator: where the seeds come from; default torch's own.
 
-    The value of the block is the draw of each layer, for ``layer.weight(draw)``.
+    The value of the block is the draw of each layer, for ``layer.weight(draw)``. Copies of a layer do not share its
+    draws, and what is computed again later (``torch.utils.checkpoint``) has them only while the block lasts: call
+    ``backward`` inside it then.
 
     >>> from whvi.nn import WHVILinear
     >>> layer, x = WHVILinear(4, 4), torch.randn(3, 4)
@@ -54,6 +66,9 @@ def sampling(
         missing = sum(layer not in draws for layer in layers)
         if missing:
             raise ArgumentError(f"draws lack {missing} of the {len(layers)} Bayesian layers of this model")
+        for draw in draws.values():
+            if draw is not None and not isinstance(draw, Draw):
+                raise InputTypeError(f"draws must map layers to what layer.draw() gives, got {type(draw).__name__}")
         return fixing(draws)
     shape = _shape(draws)
     return fixing({layer: layer.draw(shape, generator) for layer in layers})

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
-from whvi.posterior import GaussianPrior, Point, Posterior, Prior
-from whvi.posterior.base import wide
+from whvi.posterior import ConstantWeightVariance, GaussianPrior, Point, Posterior, Prior
 
 UNIT_PRIOR = GaussianPrior(1.0)
 """Of biases, and of scales that are inferred. It has no state, so that all layers can share it."""
@@ -36,14 +35,39 @@ def start_variance(weight_variance: float | None, default: float) -> float:
     """``weight_variance``, if it is one, or the default."""
     if weight_variance is None:
         return default
+    if isinstance(weight_variance, bool) or not isinstance(weight_variance, int | float):
+        raise InputTypeError(f"weight_variance must be a number, got {type(weight_variance).__name__}")
     if not 0.0 < weight_variance < float("inf"):
         raise ArgumentError(f"weight_variance must be positive and finite, got {weight_variance}")
     return weight_variance
 
 
-def make_prior(prior_variance: float | Prior) -> Prior:
-    """The prior itself, or N(0, prior_variance)."""
-    return prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
+def make_prior(prior_variance: float | Prior, like: Tensor) -> Prior:
+    """The prior itself, or N(0, prior_variance); with the dtype and on the device of ``like``."""
+    prior = prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
+    return prior.to(like) if isinstance(prior, GaussianPrior) and prior.learned else prior
+
+
+def plain_prior(prior_variance: float | Prior, like: Tensor) -> Prior:
+    """A prior for weights that are not structured."""
+    if isinstance(prior_variance, ConstantWeightVariance):
+        raise ArgumentError("ConstantWeightVariance is for structured weights; use a number or a GaussianPrior here")
+    return make_prior(prior_variance, like)
+
+
+def check_floating(dtype: torch.dtype | None) -> None:
+    """Raise DtypeError for a dtype that layers cannot have."""
+    if dtype is not None and not dtype.is_floating_point:
+        raise DtypeError(f"dtype must be a real floating-point type, got {dtype}")
+
+
+def check_precision(x: Tensor, dtype: torch.dtype) -> None:
+    """Raise DtypeError unless x and a layer are both of float64, or neither is."""
+    if (x.dtype == torch.float64) != (dtype == torch.float64):
+        raise DtypeError(
+            f"x has dtype {x.dtype}, but the layer has {dtype}; convert one of them, as in x.to({dtype}) "
+            f"or layer.to({x.dtype})"
+        )
 
 
 def unit_pairs(*vectors: nn.Module | None) -> dict[nn.Module, Prior | Tensor]:
@@ -55,10 +79,5 @@ def in_precision_of(x: Tensor, value: Tensor) -> Tensor:
     """Parameters in the dtype of x, where one of the two is in half precision; else the dtypes must be equal."""
     if value.dtype == x.dtype:
         return value
-    value = wide(value)
-    if value.dtype == torch.float32 and x.dtype != torch.float64:
-        return value.to(x.dtype)
-    raise DtypeError(
-        f"x has dtype {x.dtype}, but the layer has {value.dtype}; convert one of them, as in x.to({value.dtype}) "
-        f"or layer.to({x.dtype})"
-    )
+    check_precision(x, value.dtype)
+    return value.to(x.dtype)

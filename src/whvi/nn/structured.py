@@ -10,9 +10,9 @@ from whvi.errors import ArgumentError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.law import WeightDistribution, weight_distribution
-from whvi.nn.parts import make_prior, start_variance, unit_pairs
+from whvi.nn.parts import check_floating, check_precision, make_prior, start_variance, unit_pairs
 from whvi.nn.vectors import BIAS, make_bias, repeated, value_at
-from whvi.posterior import GaussianPrior, Point, Posterior, Prior, make_posterior
+from whvi.posterior import ConstantWeightVariance, GaussianPrior, Point, Posterior, Prior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
 from whvi.structure import Plan, StructuredMatrix, parse
@@ -55,8 +55,9 @@ class StructuredLayer(BayesianLayer):
                 f"structure {structure!r} has no scales: {count} blocks that share one g would be equal; "
                 "use share_g=False, layout='embed', or a structure with an S"
             )
-        self.prior = make_prior(prior_variance)
-        g_variance = self.prior.initial_variance if isinstance(self.prior, GaussianPrior) else 1.0
+        check_floating(dtype)
+        prior = prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
+        g_variance = prior.initial_variance if isinstance(prior, GaussianPrior) else 1.0
         # var(W_ij) = E[g^2] * product of E[s^2] / D; g stays at the size of its prior where scales can carry the rest.
         needed = start_variance(weight_variance, 2.0 / plan.in_features) * plan.size
         s_variance = (needed / g_variance) ** (1.0 / max(self.structure.scales, 1))
@@ -69,8 +70,13 @@ class StructuredLayer(BayesianLayer):
         g_mean = normal(g_mean_variance, *((plan.size,) if share_g else each))
         self.g = make_posterior(posterior, g_mean, LOG_STD + 0.5 * log(g_variance))
         self.scales = nn.ModuleList(
-            make_posterior(scales, normal(s_variance, *each)) for _ in range(self.structure.scales)
+            make_posterior(scales, normal(s_variance, *each), name="scales") for _ in range(self.structure.scales)
         )
+        self.prior = make_prior(prior, g_mean)
+        if isinstance(prior, ConstantWeightVariance):
+            if not all(isinstance(scale, Point) for scale in self.scales):
+                raise ArgumentError(f"ConstantWeightVariance needs scales='optimised', got {scales!r}")
+            self.gain()  # refuses structures that have none
         self.bias = make_bias(bias, bias_size, g_mean)
 
     def matrix(self, draw: Draw | None, axes: int = 0, positions: int = 0) -> StructuredMatrix:
@@ -104,7 +110,7 @@ class StructuredLayer(BayesianLayer):
 
     def gain(self) -> Tensor:
         """Mean square of the entries of W for each element of H g (see ``StructuredMatrix.gain``): as g."""
-        gain = self.matrix(None).gain()
+        gain = self.matrix(None).gain().to(next(self.g.parameters()))
         return gain.mean(0) if self.share_g and self.groups > 1 else gain
 
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
@@ -113,6 +119,10 @@ class StructuredLayer(BayesianLayer):
         if not isinstance(self.g, Point):
             pairs[self.g] = self.prior.given(self.gain)
         return pairs
+
+    def check(self, x: Tensor) -> None:
+        """x and the layer are both of float64, or neither is."""
+        check_precision(x, self.g.dtype)
 
     def extra_repr(self) -> str:
         """Structure, blocks and draws, for ``print``."""

@@ -8,7 +8,15 @@ from torch.nn.functional import linear
 
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
-from whvi.nn.parts import check_features, in_precision_of, make_prior, start_variance, unit_pairs, whole_number
+from whvi.nn.parts import (
+    check_features,
+    check_floating,
+    in_precision_of,
+    plain_prior,
+    start_variance,
+    unit_pairs,
+    whole_number,
+)
 from whvi.nn.vectors import add_bias, make_bias, shape_of, value_at
 from whvi.posterior import DiagonalGaussian, Point, Prior
 from whvi.posterior.base import wide
@@ -41,11 +49,11 @@ class TensorFactorisedLinear(BayesianLayer):
     >>> layer
     TensorFactorisedLinear(
       256, 256, rank=8, cores=4, draws='example'
-      (prior): GaussianPrior(variance=1)
       (first): Point(event_shape=(256, 8))
       (inner): DiagonalGaussian(event_shape=(2, 8, 8))
       (last): Point(event_shape=(8, 256))
       (bias): DiagonalGaussian(event_shape=(256,))
+      (prior): GaussianPrior(variance=1)
     )
     >>> layer(torch.randn(32, 256)).shape
     torch.Size([32, 256])
@@ -72,7 +80,7 @@ class TensorFactorisedLinear(BayesianLayer):
         self.rank = rank = max(2, levels) if rank is None else whole_number("rank", rank)
         default = max(3, round(2**levels / levels**2))
         self.cores = cores = default if cores is None else whole_number("cores", cores, least=3)
-        self.prior = make_prior(prior_variance)
+        check_floating(dtype)
 
         def normal(variance: float, *shape: int) -> Tensor:
             return torch.randn(shape, device=device, dtype=dtype).mul_(variance**0.5)
@@ -88,6 +96,7 @@ class TensorFactorisedLinear(BayesianLayer):
         )
         self.last = Point(normal(1.0 / in_features, rank, in_features))
         self.bias = make_bias(bias, out_features, self.first.mean.detach())
+        self.prior = plain_prior(prior_variance, self.first.mean)
 
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
         """The layer at a draw or at its mean."""

@@ -56,15 +56,17 @@ def repeated(value: Tensor, draw: Draw | None, event_axes: int) -> Tensor:
     return value.expand(*draw.shape, *value.shape)
 
 
-def make_bias(bias: bool | Spec, size: int, like: Tensor) -> Posterior | None:
-    """The law of a bias: True for an independent Gaussian, False for none, or what a posterior is named by.
+def make_bias(bias: bool | Spec | None, size: int, like: Tensor) -> Posterior | None:
+    """The law of a bias: True for an independent Gaussian, False or None for none, or what a posterior is named by.
 
     Args:
         bias: as layers take it.
         size: length of the bias.
         like: a tensor of the wanted dtype and device.
     """
-    return None if bias is False else make_posterior("diagonal" if bias is True else bias, like.new_zeros(size))
+    if bias is False or bias is None:
+        return None
+    return make_posterior("diagonal" if bias is True else bias, like.new_zeros(size), name="bias")
 
 
 def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) -> Tensor:

@@ -131,9 +131,11 @@ class _NoisyAffine(torch.autograd.Function):
 
 
 def _composed_backward(ctx: Any, dy: Tensor) -> tuple[Maybe, ...]:
-    saved = ctx.saved_tensors
+    saved = list(ctx.saved_tensors)
     needed = [i for i, need in enumerate(ctx.needs_input_grad[:7]) if need]
     with torch.enable_grad():
+        for i in needed:  # an operand may depend on another one: the derivative is by its place here, not by the tensor
+            saved[i] = saved[i].view_as(saved[i])
         y = _composed(*saved, *ctx.how)
     parts = torch.autograd.grad(y, [saved[i] for i in needed], dy, create_graph=True)
     found = dict(zip(needed, parts, strict=True))

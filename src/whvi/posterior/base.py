@@ -8,7 +8,10 @@ from torch import Tensor, nn
 
 from whvi.errors import UnsupportedError
 from whvi.ops import draw_seed, normal
+from whvi.posterior.precision import full_precision, wide
 from whvi.posterior.prior import Prior
+
+__all__ = ["Posterior", "Shape", "standard_normal", "times", "wide"]
 
 Shape = tuple[int, ...]
 
@@ -26,6 +29,11 @@ class Posterior(nn.Module, ABC):
     @abstractmethod
     def event_shape(self) -> Shape:
         """Shape of one draw."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the parameters."""
+        return next(self.parameters()).dtype
 
     @abstractmethod
     def transport(self, shape: Shape, seed: Tensor, offset: int) -> Tensor:
@@ -64,10 +72,5 @@ def standard_normal(like: Tensor, shape: Shape, seed: Tensor, offset: int) -> Te
 
 def times(matrix: Tensor, vectors: Tensor) -> Tensor:
     """(..., n, m), (..., m) -> (..., n), in full precision under autocast as well."""
-    with torch.autocast(matrix.device.type, enabled=False):
+    with full_precision(matrix):
         return torch.einsum("...ij,...j->...i", matrix, vectors)
-
-
-def wide(parameter: Tensor) -> Tensor:
-    """A parameter in the precision it is computed in: half precision becomes float32."""
-    return parameter.float() if parameter.dtype in (torch.bfloat16, torch.float16) else parameter

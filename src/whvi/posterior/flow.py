@@ -64,7 +64,8 @@ class PlanarFlow(Posterior):
         log_det = z.new_zeros(())
         u, w, b = wide(self.u), wide(self.w), wide(self.b)
         projection = (u * w).sum(-1)  # not a dot product, which autocast would bring to half precision
-        allowed = softplus(projection + _SOFTPLUS_OF_ONE) - 1.0
+        # Far out softplus rounds to zero, where the flow would end in a point: the floor keeps its inverse.
+        allowed = softplus(projection + _SOFTPLUS_OF_ONE).clamp_min(8 * torch.finfo(w.dtype).eps) - 1.0
         square = (w * w).sum(-1).clamp_min(torch.finfo(w.dtype).tiny)
         u = u + ((allowed - projection) / square).unsqueeze(-1) * w
         for k in range(u.shape[0]):

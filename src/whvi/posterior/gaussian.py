@@ -34,6 +34,11 @@ class Gaussian(Posterior):
         """Shape of the mean."""
         return tuple(self.mean.shape)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the parameters."""
+        return self.log_std.dtype
+
     @abstractmethod
     def half_log_det(self) -> Tensor:
         """Half the log-determinant of the covariance, summed; a scalar."""

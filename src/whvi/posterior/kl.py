@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from whvi.ops import energy
+from whvi.posterior.precision import full_precision
 
 
 def gaussian(
@@ -43,7 +44,7 @@ def low_rank_half_log_det(factor: Tensor, log_std: Tensor) -> Tensor:
     Time O(D r^2): log det(diag(s^2)) + log det(I + F^T diag(s^-2) F).
     """
     scaled = factor * (-log_std).exp().unsqueeze(-1)
-    with torch.autocast(factor.device.type, enabled=False):  # the product would be of half precision
+    with full_precision(factor):
         product = scaled.mT @ scaled
     capacity = product + torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
     roots: Tensor = torch.linalg.cholesky(capacity).diagonal(dim1=-2, dim2=-1)

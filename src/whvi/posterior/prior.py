@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.ops import fwht
+from whvi.posterior.precision import wide
 
 
 class Prior(nn.Module, ABC):
@@ -46,17 +47,14 @@ class GaussianPrior(Prior):
 
     def __init__(self, variance: float = 1.0, *, learned: bool = False) -> None:
         super().__init__()
-        if isinstance(variance, bool) or not isinstance(variance, int | float):
-            raise InputTypeError(f"the prior variance must be a number, got {type(variance).__name__}")
-        if not 0.0 < variance < float("inf"):
-            raise ArgumentError(f"the prior variance must be positive and finite, got {variance}")
-        self.initial_variance = float(variance)
+        self.initial_variance = _positive("prior variance", variance)
+        self.learned = learned
         self.log_variance = nn.Parameter(torch.tensor(log(variance))) if learned else None
 
     @property
     def variance(self) -> Tensor | float:
         """The variance: a number, or a scalar tensor when it is learned."""
-        return self.initial_variance if self.log_variance is None else self.log_variance.exp()
+        return self.initial_variance if self.log_variance is None else wide(self.log_variance).exp()
 
     def quadratic(self, z: Tensor) -> Tensor:
         """|z|^2 / variance: (..., D) -> (...)."""
@@ -69,7 +67,7 @@ class GaussianPrior(Prior):
 
     def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
         """n log(variance)."""
-        each = log(self.initial_variance) if self.log_variance is None else self.log_variance
+        each = log(self.initial_variance) if self.log_variance is None else wide(self.log_variance)
         return prod(event_shape) * each
 
     def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
@@ -88,15 +86,14 @@ class ConstantWeightVariance(Prior):
     """The prior on g under which the weights have the same marginal variance, whatever the scales are.
 
     W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D), so only H g matters: H g ~ N(0, diag(spectrum)) gives W_ij the variance
-    s1_i^2 s2_j^2 spectrum_(i xor j) / D. The spectrum is chosen so that its mean over each set i xor j = m is
-    ``weight_variance``; with scales of constant size every single entry has that variance.
+    s1_i^2 s2_j^2 spectrum_(i xor j) / D. The spectrum is chosen so that its mean over each set i xor j = m of a whole
+    block is ``weight_variance``; with scales of constant size every single entry has that variance. It needs a
+    structure [S] H G H [S] with scales that are optimised, not inferred.
     """
 
     def __init__(self, weight_variance: float) -> None:
         super().__init__()
-        if not 0.0 < weight_variance < float("inf"):
-            raise ArgumentError(f"the weight variance must be positive and finite, got {weight_variance}")
-        self.weight_variance = weight_variance
+        self.weight_variance = _positive("weight variance", weight_variance)
 
     def given(self, gain: Callable[[], Tensor]) -> Prior:
         """The prior on g for a weight whose entries i xor j = m have mean square ``gain()[m]`` where (H g)_m = 1."""
@@ -118,8 +115,20 @@ class ConstantWeightVariance(Prior):
         """Not defined before the scales are known."""
         raise self._unresolved()
 
+    def extra_repr(self) -> str:
+        """The variance, for ``print``."""
+        return f"weight_variance={self.weight_variance:g}"
+
     def _unresolved(self) -> ArgumentError:
         return ArgumentError("ConstantWeightVariance depends on the scales of a layer: call given(gain) first")
+
+
+def _positive(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError(f"the {name} must be a number, got {type(value).__name__}")
+    if not 0.0 < value < float("inf"):
+        raise ArgumentError(f"the {name} must be positive and finite, got {value}")
+    return float(value)
 
 
 class SpectralPrior(Prior):

@@ -17,11 +17,11 @@ Spec = str | Callable[[Tensor], Posterior]
 _NAMES = "'point', 'diagonal', 'low_rank', 'low_rank:RANK', 'full', 'planar', 'planar:STEPS' or 'planar:STEPS:BASE'"
 
 
-def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD) -> Posterior:
+def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: str = "posterior") -> Posterior:
     """The posterior that ``spec`` names, with the given initial mean and log standard deviation.
 
     ``planar:10:full`` is a planar flow of 10 steps on a full Gaussian; without a base it stands on a diagonal one.
-    A function is called with the initial mean.
+    A function is called with the initial mean. Errors call the argument ``name``.
 
     >>> import torch
     >>> make_posterior("planar:3:low_rank:2", torch.zeros(4))
@@ -32,10 +32,10 @@ def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD) -> Poster
     """
     if not isinstance(spec, str):
         if not callable(spec):
-            raise InputTypeError(f"posterior must be a string or a function of the initial mean, got {spec!r}")
+            raise InputTypeError(f"{name} must be a string or a function of the initial mean, got {spec!r}")
         made = spec(mean)
         if not isinstance(made, Posterior):
-            raise InputTypeError(f"the function given as posterior returned {type(made).__name__}, not a Posterior")
+            raise InputTypeError(f"the function given as {name} returned {type(made).__name__}, not a Posterior")
         return made
     if spec in ("point", "optimised"):
         return Point(mean)
@@ -45,7 +45,7 @@ def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD) -> Poster
             return PlanarFlow(base, int(match[1] or 10))
     elif (gaussian := _gaussian(spec, mean, log_std)) is not None:
         return gaussian
-    raise ArgumentError(f"posterior {spec!r} is not known; use {_NAMES}")
+    raise ArgumentError(f"{name} {spec!r} is not known; use {_NAMES}")
 
 
 def _gaussian(spec: str, mean: Tensor, log_std: float) -> Gaussian | None:

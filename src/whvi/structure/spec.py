@@ -50,7 +50,6 @@ class Structure:
             object.__setattr__(self, name, value)  # the class is frozen
 
 
-@cache
 def parse(word: str) -> Structure:
     """The structure that a word such as "SHGHS" describes.
 
@@ -66,6 +65,11 @@ try 'SHGHS', 'SHGH', 'SHGHSH' or 'GH'
     """
     if not isinstance(word, str):
         raise InputTypeError(f"structure must be a string such as 'SHGHS', got {type(word).__name__}")
+    return _parsed(word)
+
+
+@cache
+def _parsed(word: str) -> Structure:
     if not re.fullmatch(r"[SH]*G[SH]*", word) or "SS" in word or "HH" in word:
         raise ArgumentError(
             f"structure {word!r} is not a word of one G and letters S and H, no letter twice in a row; "
