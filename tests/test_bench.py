@@ -40,7 +40,7 @@ def test_bench_leaves_records_and_a_picture(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_demo_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "interleaved", lambda runs, rounds: dict.fromkeys(runs, 1e-06))
+    monkeypatch.setattr(demo, "interleaved", lambda runs, **_: dict.fromkeys(runs, 1e-06))
     assert demo.run(tmp_path, steps=3).read_bytes().startswith(b"\x89PNG")
 
 

@@ -15,7 +15,7 @@ from whvi.bench.timing import interleaved
 from whvi.nn import MeanFieldLinear, WHVILinear
 from whvi.ops import kernel_info
 
-STEPS = 2500
+STEPS = 2000
 FUNCTIONS = 400
 SIZES = (256, 1024, 4096)
 
@@ -80,7 +80,10 @@ def run(out: Path, steps: int = STEPS) -> Path:
     finally:
         torch.set_num_threads(threads)
     grid = torch.linspace(-3.0, 3.0, 240).unsqueeze(-1)
-    costs = {size: interleaved(layer_step(64, size), rounds=7) for size in track(SIZES, description="measuring")}
+    costs = {
+        size: interleaved(layer_step(64, size), rounds=7, slice_ms=20.0)
+        for size in track(SIZES, description="measuring")
+    }
     picture = draw(model, x, y, grid, functions(model, grid), costs, out / "demo.png")
     tell(model, bound, costs)
     return picture
@@ -123,7 +126,7 @@ def draw(
     first.plot(x.numpy(), y.numpy(), "k.", ms=3, label="data")
     first.set(title="Bayesian network with 1,541 parameters", xlabel="x", ylim=(-4, 4))
     layer = WHVILinear(8, 8)
-    nn.init.normal_(layer.g.get_parameter("log_std"))
+    nn.init.normal_(layer.g.get_parameter("log_std"), std=0.5)
     covariance = layer.weight_distribution().covariance.detach()
     std = covariance.diagonal().sqrt()
     image = second.imshow((covariance / std / std[:, None]).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)

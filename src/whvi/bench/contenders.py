@@ -64,11 +64,11 @@ def one_transform(batch: int, size: int) -> Contenders:
 
 def layer_step(batch: int, size: int) -> Contenders:
     """Forward and backward of a Bayesian layer, with its noise and KL, against nn.Linear."""
-    x, dy = torch.randn(batch, size), torch.randn(batch, size)
+    x, dy = torch.randn(batch, size, requires_grad=True), torch.randn(batch, size)
     linear, bayesian = nn.Linear(size, size), WHVILinear(size, size)
 
     def step(layer: nn.Module, outputs: Callable[[], tuple[Tensor, ...]]) -> Callable[[], None]:
-        leaves = list(layer.parameters())
+        leaves = [x, *layer.parameters()]
 
         def run() -> None:
             y, *others = outputs()
