@@ -4,7 +4,7 @@ from whvi.ops.bias import noisy_bias
 from whvi.ops.chain import chain, noisy_chain
 from whvi.ops.energy import energy
 from whvi.ops.native import KernelInfo, kernel_info
-from whvi.ops.noise import draw_seed, normal
+from whvi.ops.noise import draw_seed, normal, seeded
 from whvi.ops.padding import pad
 from whvi.ops.transform import fwht
 
@@ -19,4 +19,5 @@ __all__ = [
     "noisy_chain",
     "normal",
     "pad",
+    "seeded",
 ]

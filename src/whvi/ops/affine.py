@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import torch
@@ -10,9 +11,9 @@ from torch.nn.functional import pad
 
 from whvi.ops import registry
 from whvi.ops.bias import noisy_bias
-from whvi.ops.chain import Maybe, noise_layout, noisy_chain
+from whvi.ops.chain import Maybe, noise_layout, noisy_chain, stacked_call
 from whvi.ops.layout import Layout, Shape
-from whvi.ops.recording import forward_mode_active, record, watched
+from whvi.ops.recording import forward_mode_active, in_front, only_vmap, record, watched
 
 
 def noisy_affine(
@@ -48,21 +49,49 @@ def noisy_affine(
     torch.Size([3, 2])
     """
     operands = (x, s1, s2, mean, log_std, bias_mean, bias_log_std, seed)
-    how = (offset, bias_offset, tuple(noise_shape), stacked)
-    if watched() or not x.dtype == mean.dtype == bias_mean.dtype:
-        return _composed(*operands, *how)
-    layout = _layout(
-        x.shape, None if s1 is None else s1.shape, mean.shape, None if s2 is None else s2.shape, log_std.shape, how[2]
-    )
+    shape = tuple(noise_shape)
+    layout = None
+    if (not watched() or only_vmap()) and x.dtype == mean.dtype == bias_mean.dtype:
+        layout = _layout(
+            x.shape, None if s1 is None else s1.shape, mean.shape, None if s2 is None else s2.shape, log_std.shape, shape
+        )
+    call = () if layout is None else (offset, *layout[:5], 1.0 / x.shape[-1])
+    plan = _Plan(offset, bias_offset, shape, stacked, call)
     if layout is None:
-        return _composed(*operands, *how)
-    call = (offset, *layout[:5], 1.0 / x.shape[-1])
+        return _composed(*operands, plan)
     try:
-        y: Tensor = record(_NoisyAffine, *operands, call, how)
+        y: Tensor = record(_NoisyAffine, *operands, plan)
     except RuntimeError:
-        _composed(*operands, *how)  # says what does not fit
+        _composed(*operands, plan)  # says what does not fit
         raise
     return y
+
+
+class _Plan:
+    """What a call has besides its tensors. Not a tuple, which torch.func would take apart and put together again."""
+
+    __slots__ = ("batch", "bias_offset", "call", "noise_shape", "offset", "stacked")
+
+    def __init__(
+        self,
+        offset: int,
+        bias_offset: int,
+        noise_shape: Shape,
+        stacked: bool,
+        call: tuple[Any, ...],
+        batch: int = 0,
+    ) -> None:
+        self.offset, self.bias_offset = offset, bias_offset
+        self.noise_shape, self.stacked = noise_shape, stacked
+        self.call = call
+        """Of ``registry.chain``, or empty."""
+        self.batch = batch
+        """How many axes of vmap all operands have in front."""
+
+    def over(self, size: int) -> "_Plan":
+        """The same, with one more axis of that size in front of all operands."""
+        call = stacked_call(self.call, size)
+        return _Plan(self.offset, self.bias_offset, self.noise_shape, self.stacked, call, self.batch + 1)
 
 
 @lru_cache(maxsize=1024)
@@ -81,53 +110,58 @@ def _composed(
     bias_mean: Tensor,
     bias_log_std: Tensor,
     seed: Tensor,
-    offset: int,
-    bias_offset: int,
-    noise_shape: tuple[int, ...],
-    stacked: bool,
+    plan: _Plan,
 ) -> Tensor:
-    y = noisy_chain(x, s1, mean, log_std, s2, seed, offset, noise_shape=noise_shape)
-    return noisy_bias(_cut(y, stacked, bias_mean.shape[-1]), bias_mean, bias_log_std, seed, bias_offset)
+    y = noisy_chain(x, s1, mean, log_std, s2, seed, plan.offset, noise_shape=plan.noise_shape)
+    return noisy_bias(_cut(y, plan, bias_mean.shape[-1]), bias_mean, bias_log_std, seed, plan.bias_offset)
 
 
-def _cut(y: Tensor, stacked: bool, features: int) -> Tensor:
-    y = y.flatten(-2) if stacked else y
+def _cut(y: Tensor, plan: _Plan, features: int) -> Tensor:
+    y = y.flatten(-2) if plan.stacked else y
     return y if y.shape[-1] == features else y[..., :features]
 
 
 class _NoisyAffine(torch.autograd.Function):
-    """Eager execution only; a derivative that may itself be differentiated is that of the composition."""
+    """Eager execution, and vmap of it; a derivative that may itself be differentiated is that of the composition."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *arguments: Any) -> Tensor:
-        s1, s2, mean, log_std, bias_mean, bias_log_std, seed, call, how = arguments
-        std = log_std.exp()
-        y = registry.eager_chain(x, s1, mean, s2, std, seed, *call)
-        ctx.save_for_backward(x, s1, s2, mean, log_std, bias_mean, bias_log_std, seed)
-        ctx.std, ctx.call, ctx.how, ctx.shape = std, call, how, y.shape
-        _, bias_offset, _, stacked = how
-        return registry.eager_noisy_bias(
-            _cut(y, stacked, bias_mean.shape[-1]), bias_mean, bias_log_std, seed, bias_offset
-        )
+    def forward(x: Tensor, *arguments: Any) -> Tensor:
+        s1, s2, mean, log_std, bias_mean, bias_log_std, seed, plan = arguments
+        y = registry.eager_chain(x, s1, mean, s2, log_std.exp(), seed, *plan.call)
+        y = _cut(y, plan, bias_mean.shape[-1])
+        return registry.eager_noisy_bias(y, bias_mean, bias_log_std, seed, plan.bias_offset)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        *tensors, ctx.plan = inputs
+        ctx.save_for_backward(*tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Maybe, ...]:
         if torch.is_grad_enabled() or forward_mode_active():
             return _composed_backward(ctx, grads[0])
-        x, s1, s2, mean, _, _, bias_log_std, seed = ctx.saved_tensors
+        x, s1, s2, mean, log_std, _, bias_log_std, seed = ctx.saved_tensors
         by_x, by_s1, by_s2, by_mean, by_log_std, by_bias, by_bias_log_std, *_ = needs = ctx.needs_input_grad
-        dy = grads[0]
+        dy, plan = grads[0], ctx.plan
         dbias, dbias_log_std = registry.eager_noisy_bias_backward(
-            dy, bias_log_std, seed, ctx.how[1], by_bias | by_bias_log_std << 1
+            dy, bias_log_std, seed, plan.bias_offset, by_bias | by_bias_log_std << 1
         )
-        if dy.shape != ctx.shape:
-            missing = ctx.shape[dy.ndim - 1 :].numel() - dy.shape[-1]
-            dy = (pad(dy, (0, missing)) if missing else dy).reshape(ctx.shape)
+        shape = (*plan.call[1], x.shape[-1])
+        if dy.shape != shape:
+            missing = prod(shape[dy.ndim - 1 :]) - dy.shape[-1]
+            dy = (pad(dy, (0, missing)) if missing else dy).reshape(shape)
         mask = by_x | by_s1 << 1 | by_mean << 2 | by_s2 << 3 | by_log_std << 4
-        dx, ds1, dmean, ds2, dstd = registry.eager_chain_backward(dy, x, s1, mean, s2, ctx.std, seed, *ctx.call, mask)
-        dlog_std = dstd * ctx.std if by_log_std else None
+        std = log_std.exp()
+        dx, ds1, dmean, ds2, dstd = registry.eager_chain_backward(dy, x, s1, mean, s2, std, seed, *plan.call, mask)
+        dlog_std = dstd * std if by_log_std else None
         parts = (dx, ds1, ds2, dmean, dlog_std, dbias, dbias_log_std)
-        return *(part if need else None for part, need in zip(parts, needs, strict=False)), None, None, None
+        return *(part if need else None for part, need in zip(parts, needs, strict=False)), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        *tensors, plan = inputs
+        front = in_front(in_dims[:-1], tensors, info.batch_size)
+        return record(_NoisyAffine, *front, plan.over(info.batch_size)), 0
 
 
 def _composed_backward(ctx: Any, dy: Tensor) -> tuple[Maybe, ...]:
@@ -136,7 +170,16 @@ def _composed_backward(ctx: Any, dy: Tensor) -> tuple[Maybe, ...]:
     with torch.enable_grad():
         for i in needed:  # an operand may depend on another one: the derivative is by its place here, not by the tensor
             saved[i] = saved[i].view_as(saved[i])
-        y = _composed(*saved, *ctx.how)
+        y = _composed_over(ctx.plan.batch, saved, ctx.plan)
     parts = torch.autograd.grad(y, [saved[i] for i in needed], dy, create_graph=True)
     found = dict(zip(needed, parts, strict=True))
-    return tuple(found.get(i) for i in range(10))
+    return tuple(found.get(i) for i in range(9))
+
+
+def _composed_over(axes: int, operands: Sequence[Maybe], plan: _Plan) -> Tensor:
+    """The composition under as many vmaps as the operands have axes in front."""
+    if axes == 0:
+        return _composed(*operands, plan)  # type: ignore[arg-type, call-arg]
+    dims = (tuple(None if operand is None else 0 for operand in operands),)
+    y: Tensor = torch.func.vmap(lambda rest: _composed_over(axes - 1, rest, plan), in_dims=dims)(tuple(operands))
+    return y

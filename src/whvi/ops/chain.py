@@ -155,7 +155,7 @@ Call = tuple[int, Shape, int, int, int, int, float]
 """What a call of the operator has besides its tensors: offset, lead, groups, rows, blocks, varies, scale."""
 
 
-def _stacked(call: Call, batch: int) -> Call:
+def stacked_call(call: Call, batch: int) -> Call:
     """``batch`` such calls at once, each operand with a further axis in front."""
     offset, lead, groups, rows, blocks, varies, scale = call
     return offset, (batch, *lead), batch * groups, rows, blocks, varies, scale
@@ -208,7 +208,7 @@ class _Chain(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
         *tensors, call = inputs
         front = in_front(in_dims[:6], tensors, info.batch_size)
-        return record(_Chain, *front, _stacked(call, info.batch_size)), 0
+        return record(_Chain, *front, stacked_call(call, info.batch_size)), 0
 
 
 class _ChainBackward(torch.autograd.Function):
@@ -277,7 +277,7 @@ class _ChainBackward(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
         *tensors, call, needs = inputs
         front = in_front(in_dims[:7], tensors, info.batch_size)
-        parts = record(_ChainBackward, *front, _stacked(call, info.batch_size), needs)
+        parts = record(_ChainBackward, *front, stacked_call(call, info.batch_size), needs)
         return parts, _wanted(tensors[1:], needs)
 
 
@@ -308,7 +308,7 @@ def _plus(a: Maybe, b: Tensor) -> Tensor:
 
 def _vmap_chain(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Tensor, int]:
     front = in_front(in_dims[:6], args[:6], info.batch_size)
-    return torch.ops.whvi.chain(*front, *_stacked(args[6:], info.batch_size)), 0
+    return torch.ops.whvi.chain(*front, *stacked_call(args[6:], info.batch_size)), 0
 
 
 def _vmap_chain_backward(
@@ -316,7 +316,7 @@ def _vmap_chain_backward(
 ) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
     *call, needs = args[7:]
     front = in_front(in_dims[:7], args[:7], info.batch_size)
-    parts = torch.ops.whvi.chain_backward(*front, *_stacked(tuple(call), info.batch_size), needs)
+    parts = torch.ops.whvi.chain_backward(*front, *stacked_call(tuple(call), info.batch_size), needs)
     return parts, _wanted(args[1:6], needs)
 
 

@@ -158,11 +158,9 @@ def energy(
 ) -> Tensor:
     """Sum of square * m^2 + exponential * exp(2 l) + linear * l + constant over all elements; at least one pair."""
     check_pairs(means, log_stds)
-    terms = [
-        square * m.square().sum() + exponential * (2 * s).exp().sum() + linear * s.sum() + constant * m.numel()
-        for m, s in zip(means, log_stds, strict=True)
-    ]
-    return terms[0] if len(terms) == 1 else torch.stack(terms).sum()
+    mean, log_std = (torch.cat([v.flatten() for v in vectors]) for vectors in (means, log_stds))  # few, long operations
+    terms = square * mean.square() + exponential * (2 * log_std).exp() + linear * log_std
+    return terms.sum() + constant * mean.numel()
 
 
 def energy_backward(

@@ -1,6 +1,9 @@
 """Standard normals by counter: number i of a stream is a pure function of (seed, i)."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from math import prod
 from typing import Any
 
@@ -10,8 +13,11 @@ from torch import Tensor
 from whvi.errors import ArgumentError, DtypeError
 from whvi.ops import registry
 from whvi.ops.checks import check_offset, check_seed, check_shape
+from whvi.ops.recording import traced
 
 _SEEDS = 2**63 - 1
+_active = threading.local()
+"""Its ``seeds``, if any, are those that ``draw_seed`` gives in this thread."""
 
 
 def draw_seed(generator: torch.Generator | None = None, device: torch.device | str | None = None) -> Tensor:
@@ -20,7 +26,31 @@ def draw_seed(generator: torch.Generator | None = None, device: torch.device | s
     >>> _ = torch.manual_seed(0); a = draw_seed(); _ = torch.manual_seed(0); bool(a == draw_seed())
     True
     """
+    seeds = getattr(_active, "seeds", None)
+    if seeds is not None and generator is None and not traced():
+        seed: Tensor = next(seeds)
+        return seed if device is None else seed.to(device)
     return torch.randint(_SEEDS, (), generator=generator, device=device)
+
+
+@contextmanager
+def seeded(seed: int | Tensor) -> Iterator[None]:
+    """Take the seeds that are drawn in this thread, for the length of a block, from one: seed, seed + 1, ...
+
+    Under vmap each element has noise of its own, the same as outside it with its seed. Graphs that are traced draw from
+    torch's generator all the same.
+
+    >>> with seeded(7):
+    ...     draw_seed(), draw_seed()
+    (tensor(7), tensor(8))
+    """
+    start = as_seed(seed)
+    before = getattr(_active, "seeds", None)
+    _active.seeds = (start + i for i in count())
+    try:
+        yield
+    finally:
+        _active.seeds = before
 
 
 def as_seed(seed: int | Tensor, device: torch.device | None = None) -> Tensor:

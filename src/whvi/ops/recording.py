@@ -25,6 +25,14 @@ def watched() -> bool:
     return traced() or forward_ad._current_level >= 0 or transforms_active()
 
 
+def only_vmap() -> bool:
+    """True where torch.vmap is all that goes on: no tracer, no other transform of torch.func."""
+    if traced() or forward_mode_active():
+        return False
+    stack = torch._C._functorch.get_interpreter_stack()
+    return stack is not None and all(level.key() == torch._C._functorch.TransformType.Vmap for level in stack)
+
+
 def traced() -> bool:
     """True where a graph is being made: torch.compile, torch.export, make_fx (any dispatch mode) or torch.jit.trace."""
     return (

@@ -1,0 +1,90 @@
+"""What a likelihood can do."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
+from whvi.ops import draw_seed
+
+
+class Likelihood(nn.Module, ABC):
+    """p(y | f): the law of a target y, given the output f of a network.
+
+    Everything is a function of f (..., N, features), where the axes in front are draws of the function, and of targets
+    y for the N rows. The predictive law is the mixture of p(y | f) over draws of f; its moments follow from those here:
+    E[y] = E[mean(f)] and Var[y] = E[variance(f)] + Var[mean(f)].
+    """
+
+    frozen_steps: int = 0
+    """How many first steps of ``whvi.fit`` leave the parameters of the likelihood alone."""
+    outputs: int
+    """Numbers in a target: classes for a categorical one."""
+
+    @property
+    @abstractmethod
+    def features(self) -> int:
+        """How many numbers the network gives for a row: the last axis of f."""
+
+    @abstractmethod
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        """log p(y | f), summed over the outputs of a row: (..., N, features), y as ``targets`` gives it -> (..., N)."""
+
+    @abstractmethod
+    def mean(self, f: Tensor) -> Tensor:
+        """E[y | f]: (..., N, features) -> (..., N, outputs); the probabilities of a discrete target."""
+
+    @abstractmethod
+    def variance(self, f: Tensor) -> Tensor:
+        """Var[y | f], as ``mean``."""
+
+    @abstractmethod
+    def entropy(self, f: Tensor) -> Tensor:
+        """Entropy of p(y | f) in nats: (..., N, features) -> (..., N)."""
+
+    @abstractmethod
+    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+        """A target for each row of f: (..., N, features) -> (..., N, [outputs])."""
+
+    @abstractmethod
+    def targets(self, y: Tensor) -> Tensor:
+        """y in the shape and dtype that ``log_prob`` takes, or the error that says what is wrong with it."""
+
+    def cdf(self, f: Tensor, y: Tensor) -> Tensor:
+        """P(target <= y | f) of each output: (..., N, features), (N, outputs) -> (..., N, outputs)."""
+        raise UnsupportedError(f"a target of {type(self).__name__} has no order, so it has no quantiles and intervals")
+
+    @property
+    def noise(self) -> float | None:
+        """Standard deviation of the noise, where there is one number for it."""
+        return None
+
+    def check(self, f: Tensor) -> None:
+        """Raise ShapeError unless f is (..., N, features)."""
+        if f.ndim < 2 or f.shape[-1] != self.features:
+            raise ShapeError(
+                f"the model gives {tuple(f.shape)}, but {type(self).__name__} takes (rows, {self.features}); "
+                f"give the model {self.features} outputs"
+            )
+
+
+def real_targets(y: object, outputs: int) -> Tensor:
+    """Targets that are numbers as (N, outputs); (N,) will do for one output."""
+    if not isinstance(y, Tensor):
+        raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
+    if y.ndim == 1 and outputs == 1:
+        y = y.unsqueeze(-1)
+    if y.ndim != 2 or y.shape[-1] != outputs:
+        raise ShapeError(f"y has shape {tuple(y.shape)}, but targets must be (rows, {outputs})")
+    if not y.is_floating_point():
+        y = y.to(torch.get_default_dtype())
+    bad = y.shape[0] - int(y.isfinite().all(-1).sum())
+    if bad:
+        raise ArgumentError(f"y has NaN or inf in {bad} of {y.shape[0]} rows; remove these rows or fill them")
+    return y
+
+
+def seed_for(f: Tensor, seed: Tensor | None) -> Tensor:
+    """The seed that was given, or a fresh one."""
+    return draw_seed(device=f.device) if seed is None else seed

@@ -1,0 +1,129 @@
+"""Targets that are classes, or yes and no."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
+from whvi.likelihoods.base import Likelihood, real_targets, seed_for
+from whvi.ops import normal
+
+
+class Categorical(Likelihood):
+    """y in 0 ... classes - 1 with probabilities softmax(f).
+
+    >>> Categorical(2).log_prob(torch.zeros(1, 2), torch.tensor([1]))
+    tensor([-0.6931])
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+            raise ArgumentError(f"classes must be an int of 2 or more, got {classes!r}")
+        self.outputs = classes
+
+    @property
+    def features(self) -> int:
+        """A logit for each class."""
+        return self.outputs
+
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        """(..., N, classes), labels (N,) -> (..., N)."""
+        log_probabilities = f.log_softmax(-1)
+        labels = y.expand(f.shape[:-1]).unsqueeze(-1)
+        return log_probabilities.gather(-1, labels).squeeze(-1)
+
+    def mean(self, f: Tensor) -> Tensor:
+        """The probability of each class."""
+        return f.softmax(-1)
+
+    def variance(self, f: Tensor) -> Tensor:
+        """p (1 - p): of the indicator of each class."""
+        p = f.softmax(-1)
+        return p * (1.0 - p)
+
+    def entropy(self, f: Tensor) -> Tensor:
+        """- sum p log p."""
+        value: Tensor = torch.special.entr(f.softmax(-1)).sum(-1)
+        return value
+
+    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+        """A class for each row: (..., N), int64."""
+        uniform = torch.special.ndtr(normal(seed_for(f, seed), 0, (*f.shape[:-1], 1), dtype=torch.float64))
+        below = f.softmax(-1).double().cumsum(-1) < uniform
+        value: Tensor = below.sum(-1).clamp_max(self.outputs - 1)
+        return value
+
+    def targets(self, y: Tensor) -> Tensor:
+        """Labels (N,) of an integer dtype, each in 0 ... classes - 1."""
+        if not isinstance(y, Tensor):
+            raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
+        if y.ndim == 2 and y.shape[-1] == 1:
+            y = y.squeeze(-1)
+        if y.ndim != 1:
+            raise ShapeError(f"y has shape {tuple(y.shape)}, but labels of classes must be (rows,)")
+        if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+            raise DtypeError(f"y has dtype {y.dtype}, but labels of classes are whole numbers; convert with y.long()")
+        if y.numel() and not (int(y.min()) >= 0 and int(y.max()) < self.outputs):
+            raise ArgumentError(
+                f"labels must be 0 ... {self.outputs - 1} for {self.outputs} classes, got {int(y.min())} ... "
+                f"{int(y.max())}; give the likelihood as many classes as there are, and count labels from 0"
+            )
+        return y.long()
+
+    def extra_repr(self) -> str:
+        """For ``print``."""
+        return f"classes={self.outputs}"
+
+
+class Bernoulli(Likelihood):
+    """Independent outputs, each 1 with probability sigmoid(f) and else 0.
+
+    >>> Bernoulli().log_prob(torch.zeros(1, 1), torch.ones(1, 1))
+    tensor([-0.6931])
+    """
+
+    def __init__(self, outputs: int = 1) -> None:
+        super().__init__()
+        if isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1:
+            raise ArgumentError(f"outputs must be a positive int, got {outputs!r}")
+        self.outputs = outputs
+
+    @property
+    def features(self) -> int:
+        """A logit for each output."""
+        return self.outputs
+
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        """(..., N, outputs), (N, outputs) of 0 and 1 -> (..., N)."""
+        return (logsigmoid(-f) + y * f).sum(-1)
+
+    def mean(self, f: Tensor) -> Tensor:
+        """The probability of a 1."""
+        return f.sigmoid()
+
+    def variance(self, f: Tensor) -> Tensor:
+        """p (1 - p)."""
+        return f.sigmoid() * (-f).sigmoid()
+
+    def entropy(self, f: Tensor) -> Tensor:
+        """Summed over outputs."""
+        value: Tensor = (torch.special.entr(f.sigmoid()) + torch.special.entr((-f).sigmoid())).sum(-1)
+        return value
+
+    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+        """0 and 1: (..., N, outputs)."""
+        uniform = torch.special.ndtr(normal(seed_for(f, seed), 0, f.shape, dtype=torch.float64))
+        value: Tensor = (uniform < f.sigmoid()).to(f.dtype)
+        return value
+
+    def targets(self, y: Tensor) -> Tensor:
+        """(N, outputs) of 0 and 1; (N,) will do for one output."""
+        y = real_targets(y, self.outputs)
+        if not ((y == 0.0) | (y == 1.0)).all():
+            raise ArgumentError(f"targets must be 0 or 1, got {float(y.min())} ... {float(y.max())}")
+        return y
+
+    def extra_repr(self) -> str:
+        """For ``print``."""
+        return f"outputs={self.outputs}"

@@ -1,0 +1,116 @@
+"""Targets with Gaussian noise."""
+
+from math import e, log, pi
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.likelihoods.base import Likelihood, real_targets, seed_for
+from whvi.ops import normal
+
+_LOG_2_PI = log(2.0 * pi)
+_NOISE = ("scalar", "output", "input")
+
+
+class Gaussian(Likelihood):
+    """y ~ N(f, variance), independent outputs.
+
+    Args:
+        outputs: numbers in a target.
+        noise: "scalar", one variance for all outputs; "output", one for each; "input", one for each row and output: the
+            network then gives 2 * outputs numbers, the means and the logarithms of variance(x) / variance.
+        variance: of the noise at the start.
+        learned: else the variance stays as it is.
+        frozen_steps: first steps of ``whvi.fit`` in which the variance stays as it is, so that the fit comes first.
+
+    >>> likelihood = Gaussian(variance=1.0)
+    >>> likelihood.log_prob(torch.zeros(3, 1), torch.zeros(3, 1))
+    tensor([-0.9189, -0.9189, -0.9189], grad_fn=<MulBackward0>)
+    """
+
+    def __init__(
+        self,
+        outputs: int = 1,
+        noise: str = "scalar",
+        *,
+        variance: float = 0.22313016,
+        learned: bool = True,
+        frozen_steps: int = 0,
+    ) -> None:
+        super().__init__()
+        if noise not in _NOISE:
+            raise ArgumentError(f"noise must be one of {', '.join(_NOISE)}, got {noise!r}")
+        if isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1:
+            raise ArgumentError(f"outputs must be a positive int, got {outputs!r}")
+        if isinstance(variance, bool) or not isinstance(variance, int | float):
+            raise InputTypeError(f"variance must be a number, got {type(variance).__name__}")
+        if not 0.0 < variance < float("inf"):
+            raise ArgumentError(f"variance must be positive and finite, got {variance}")
+        if frozen_steps < 0:
+            raise ArgumentError(f"frozen_steps must not be negative, got {frozen_steps}")
+        self.outputs, self.kind, self.frozen_steps = outputs, noise, frozen_steps
+        start = torch.full((outputs,) if noise == "output" else (), log(variance))
+        self.log_variance: Tensor
+        if learned:
+            self.log_variance = nn.Parameter(start)
+        else:
+            self.register_buffer("log_variance", start)
+
+    @property
+    def features(self) -> int:
+        """One or two numbers for each output."""
+        return 2 * self.outputs if self.kind == "input" else self.outputs
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation; the root of the mean variance when there are several."""
+        return float(self.log_variance.detach().exp().mean().sqrt())
+
+    def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
+        """Sum over outputs of log N(y; f, variance): (..., N, features), (N, outputs) -> (..., N)."""
+        mean, log_variance = self._parts(f)
+        square = (y - mean).square() * (-log_variance).exp()
+        return -0.5 * (square + (log_variance + _LOG_2_PI)).sum(-1)
+
+    def mean(self, f: Tensor) -> Tensor:
+        """The first ``outputs`` numbers of f."""
+        return f[..., : self.outputs]
+
+    def variance(self, f: Tensor) -> Tensor:
+        """Of the noise."""
+        return self._log_variance(f).exp()
+
+    def entropy(self, f: Tensor) -> Tensor:
+        """1/2 log(2 pi e variance), summed over outputs."""
+        return 0.5 * (self._log_variance(f) + log(2.0 * pi * e)).sum(-1)
+
+    def cdf(self, f: Tensor, y: Tensor) -> Tensor:
+        """Phi((y - f) / std)."""
+        value: Tensor = torch.special.ndtr((y - self.mean(f)) * (-0.5 * self._log_variance(f)).exp())
+        return value
+
+    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+        """f with noise: (..., N, outputs)."""
+        mean, log_variance = self.mean(f), self._log_variance(f)
+        noise = normal(seed_for(f, seed), 0, mean.shape, dtype=mean.dtype)
+        return mean + (0.5 * log_variance).exp() * noise
+
+    def targets(self, y: Tensor) -> Tensor:
+        """(N, outputs) of finite numbers; (N,) will do for one output."""
+        return real_targets(y, self.outputs)
+
+    def extra_repr(self) -> str:
+        """For ``print``."""
+        return f"outputs={self.outputs}, noise={self.kind!r}"
+
+    def _parts(self, f: Tensor) -> tuple[Tensor, Tensor]:
+        """Means, and log-variances in a shape that broadcasts to them."""
+        log_variance = self.log_variance.to(f.dtype)
+        if self.kind == "input":
+            log_variance = log_variance + f[..., self.outputs :]
+        return self.mean(f), log_variance
+
+    def _log_variance(self, f: Tensor) -> Tensor:
+        mean, log_variance = self._parts(f)
+        return log_variance.expand(mean.shape)

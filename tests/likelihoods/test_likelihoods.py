@@ -1,0 +1,161 @@
+"""Likelihoods against torch.distributions, and their moments against their own draws."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch import distributions as td
+
+from whvi.errors import WhviError
+from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+
+ROWS = 5
+
+
+def gaussian(noise: str, outputs: int) -> Gaussian:
+    likelihood = Gaussian(outputs, noise, variance=0.3)
+    torch.nn.init.normal_(likelihood.log_variance)
+    return likelihood
+
+
+CASES: dict[str, Likelihood] = {
+    "scalar": gaussian("scalar", 2),
+    "output": gaussian("output", 2),
+    "input": gaussian("input", 2),
+    "one output": gaussian("scalar", 1),
+    "categorical": Categorical(4),
+    "bernoulli": Bernoulli(3),
+}
+
+
+def law(likelihood: Likelihood, f: Tensor) -> td.Distribution:
+    if isinstance(likelihood, Gaussian):
+        log_variance = likelihood.log_variance.detach().to(f)
+        if likelihood.kind == "input":
+            log_variance = log_variance + f[..., likelihood.outputs :]
+        return td.Independent(td.Normal(f[..., : likelihood.outputs], (0.5 * log_variance).exp()), 1)
+    if isinstance(likelihood, Categorical):
+        return td.Categorical(logits=f)
+    return td.Independent(td.Bernoulli(logits=f), 1)
+
+
+@pytest.fixture(params=CASES, ids=list(CASES))
+def likelihood(request: pytest.FixtureRequest) -> Likelihood:
+    return CASES[request.param]
+
+
+@pytest.fixture
+def f(likelihood: Likelihood) -> Tensor:
+    return torch.randn(3, ROWS, likelihood.features, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def test_log_prob_is_that_of_the_law(likelihood: Likelihood, f: Tensor) -> None:
+    torch.manual_seed(0)
+    y = law(likelihood, f[0]).sample()
+    expected = law(likelihood, f).log_prob(y)
+    assert expected.shape == (3, ROWS)
+    torch.testing.assert_close(likelihood.log_prob(f, likelihood.targets(y)), expected)
+
+
+def test_entropy_is_that_of_the_law(likelihood: Likelihood, f: Tensor) -> None:
+    torch.testing.assert_close(likelihood.entropy(f), law(likelihood, f).entropy())
+
+
+def test_moments_are_those_of_draws(likelihood: Likelihood, f: Tensor) -> None:
+    count = 40_000
+    draws = likelihood.sample(f[0].expand(count, *f[0].shape), torch.tensor(3))
+    assert torch.equal(draws[0], likelihood.sample(f[0].expand(count, *f[0].shape), torch.tensor(3))[0])
+    if isinstance(likelihood, Categorical):
+        draws = torch.nn.functional.one_hot(draws, likelihood.outputs)
+    draws = draws.double()
+    mean, variance = likelihood.mean(f[0]), likelihood.variance(f[0])
+    assert mean.shape == variance.shape == (ROWS, likelihood.outputs)
+    assert ((draws.mean(0) - mean).abs() < 4.5 * (variance / count).sqrt()).all()
+    spread = (draws - mean).square()
+    error = spread.std(0) / count**0.5
+    assert ((spread.mean(0) - variance).abs() < 4.5 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("noise", ["scalar", "output", "input"])
+def test_cdf_of_a_gaussian(noise: str) -> None:
+    likelihood = CASES[noise]
+    f = torch.randn(ROWS, likelihood.features, dtype=torch.float64)
+    y = torch.randn(ROWS, 2, dtype=torch.float64)
+    base = law(likelihood, f)
+    assert isinstance(base, td.Independent)
+    torch.testing.assert_close(likelihood.cdf(f, y), base.base_dist.cdf(y))
+
+
+def test_classes_have_no_quantiles() -> None:
+    with pytest.raises(WhviError, match="no order"):
+        Categorical(3).cdf(torch.zeros(1, 3), torch.zeros(1))
+
+
+def test_noise_is_one_parameter_and_learns() -> None:
+    likelihood = Gaussian()
+    assert [p.numel() for p in likelihood.parameters()] == [1]
+    optimiser = torch.optim.Adam(likelihood.parameters(), lr=0.1)
+    residual = 0.7 * torch.randn(10_000, 1, generator=torch.Generator().manual_seed(0))
+    for _ in range(200):
+        optimiser.zero_grad()
+        (-likelihood.log_prob(torch.zeros_like(residual), residual).mean()).backward()
+        optimiser.step()
+    assert likelihood.noise == pytest.approx(float(residual.square().mean().sqrt()), rel=1e-3)
+
+
+def test_fixed_noise_is_no_parameter() -> None:
+    likelihood = Gaussian(variance=0.25, learned=False)
+    assert list(likelihood.parameters()) == []
+    assert likelihood.noise == pytest.approx(0.5)
+    assert "log_variance" in likelihood.state_dict()
+
+
+def test_gaussian_in_half_precision_is_computed_as_f_is() -> None:
+    f = torch.zeros(3, 1, dtype=torch.bfloat16)
+    assert Gaussian().log_prob(f, f).dtype == torch.bfloat16
+
+
+BAD = {
+    "nan": (Gaussian(), torch.tensor([1.0, float("nan")]), "NaN or inf in 1 of 2 rows"),
+    "inf": (Gaussian(2), torch.tensor([[1.0, float("inf")], [0.0, 0.0]]), "NaN or inf in 1 of 2 rows"),
+    "outputs": (Gaussian(2), torch.zeros(3, 1), r"\(rows, 2\)"),
+    "one-dimensional": (Gaussian(2), torch.zeros(3), r"\(rows, 2\)"),
+    "list": (Gaussian(), [1.0], "torch.Tensor"),
+    "label too large": (Categorical(3), torch.tensor([0, 3]), r"0 \.\.\. 2"),
+    "label negative": (Categorical(3), torch.tensor([-1, 2]), r"0 \.\.\. 2"),
+    "label of float": (Categorical(3), torch.tensor([0.0, 1.0]), r"y.long\(\)"),
+    "label table": (Categorical(3), torch.zeros(3, 3, dtype=torch.long), r"\(rows,\)"),
+    "label list": (Categorical(3), [0, 1], "torch.Tensor"),
+    "not binary": (Bernoulli(), torch.tensor([0.0, 0.5]), "0 or 1"),
+}
+
+
+@pytest.mark.parametrize(("likelihood", "y", "message"), BAD.values(), ids=list(BAD))
+def test_bad_targets_are_explained(likelihood: Likelihood, y: Tensor, message: str) -> None:
+    with pytest.raises(WhviError, match=message):
+        likelihood.targets(y)
+
+
+def test_good_targets_are_brought_into_shape() -> None:
+    assert Gaussian().targets(torch.zeros(3)).shape == (3, 1)
+    assert Gaussian().targets(torch.zeros(3, dtype=torch.int64)).dtype == torch.float32
+    assert Categorical(3).targets(torch.zeros(3, 1, dtype=torch.int32)).shape == (3,)
+    assert Categorical(3).targets(torch.zeros(3, dtype=torch.int32)).dtype == torch.int64
+    assert Bernoulli().targets(torch.tensor([True, False])).tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Gaussian(0), "positive int"),
+        (lambda: Gaussian(noise="none"), "scalar, output, input"),
+        (lambda: Gaussian(variance=0.0), "positive and finite"),
+        (lambda: Gaussian(variance="1"), "number"),
+        (lambda: Gaussian(frozen_steps=-1), "negative"),
+        (lambda: Categorical(1), "2 or more"),
+        (lambda: Bernoulli(True), "positive int"),
+        (lambda: Gaussian(2).check(torch.zeros(3, 1)), "2 outputs"),
+    ],
+)
+def test_bad_settings_are_explained(make: object, message: str) -> None:
+    with pytest.raises(WhviError, match=message):
+        make()  # type: ignore[operator]
