@@ -86,8 +86,8 @@ MISTAKES = (
     Mistake(
         "log-variance is used as log-std in the bias that follows a product",
         "ops/affine.py",
-        "bias_mean, bias_log_std, seed, bias_offset\n        )",
-        "bias_mean, 0.5 * bias_log_std, seed, bias_offset\n        )",
+        "eager_noisy_bias(y, bias_mean, bias_log_std, ",
+        "eager_noisy_bias(y, bias_mean, 0.5 * bias_log_std, ",
     ),
     Mistake(
         "a penalty hides in the KL of a layer",
@@ -173,6 +173,30 @@ MISTAKES = (
         "        x = autocast(x)\n",
         "        x = autocast(x)\n        self.last = x * next(self.parameters()).sum()\n",
     ),
+    Mistake(
+        "log2(pi) stands for log(2 pi) in the likelihood",
+        "likelihoods/gaussian.py",
+        "_LOG_2_PI = log(2.0 * pi)",
+        "_LOG_2_PI = log(pi) / log(2.0)",
+    ),
+    Mistake(
+        "a batch does not count for all rows",
+        "inference/elbo.py",
+        "scale = n_data / (len(x) * samples)",
+        "scale = 1.0 / samples",
+    ),
+    Mistake(
+        "KL is divided by the rows of the data",
+        "inference/elbo.py",
+        "samples), kl(model), at(beta, step))",
+        "samples), kl(model) / n_data, at(beta, step))",
+    ),
+    Mistake(
+        "the factor of the learning rate is multiplied up from step to step",
+        "inference/schedules.py",
+        "[base * self.decay(self.last_epoch) for base in self.base_lrs]",
+        "[group['lr'] * self.decay(self.last_epoch) for group in self.optimizer.param_groups]",
+    ),
 )
 
 SELECTION = (
@@ -191,6 +215,10 @@ SELECTION = (
     "tests/posterior/test_flow.py::test_log_determinant_is_that_of_the_jacobian[0]",
     "tests/posterior/test_prior.py::test_a_variance_is_a_variance",
     "tests/structure/test_structure.py::test_dense_is_the_product_of_the_letters",
+    "tests/likelihoods/test_likelihoods.py::test_log_prob_is_that_of_the_law[scalar]",
+    "tests/inference/test_elbo.py::test_parts_are_what_they_are_called",
+    "tests/inference/test_elbo.py::test_a_batch_counts_for_all_rows",
+    "tests/inference/test_schedules.py::test_the_papers_schedule",
 )
 
 

@@ -13,7 +13,7 @@ import whvi
 from whvi import errors
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ["matplotlib", "pandas", "sklearn", "scipy", "typer", "rich", "triton", "whvi_paper"]
+HEAVY = ["tensorboard", "matplotlib", "pandas", "sklearn", "scipy", "typer", "rich", "triton", "whvi_paper"]
 
 
 def project() -> dict[str, object]:
@@ -81,6 +81,9 @@ def test_published_speed_is_that_of_the_record(page: str, command: list[str]) ->
         (errors.ArgumentError, ValueError),
         (errors.InputTypeError, TypeError),
         (errors.UnsupportedError, RuntimeError),
+        (errors.MissingPackageError, ModuleNotFoundError),
+        (errors.CheckpointError, ValueError),
+        (errors.DivergenceError, ArithmeticError),
     ],
 )
 def test_errors_are_also_builtin(error: type[Exception], builtin: type[Exception]) -> None:

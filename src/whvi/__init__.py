@@ -2,23 +2,31 @@
 
 from importlib.metadata import version
 
-from whvi import nn, ops, posterior, structure
+from whvi import inference, likelihoods, nn, ops, posterior, predictive, structure
 from whvi.errors import WhviError
+from whvi.inference import elbo, fit
 from whvi.nn import kl, mean_mode, sampling
 from whvi.ops import fwht, kernel_info, pad
+from whvi.predictive import predict
 
 __version__ = version("whvi")
 __all__ = [
     "WhviError",
     "__version__",
+    "elbo",
+    "fit",
     "fwht",
+    "inference",
     "kernel_info",
     "kl",
+    "likelihoods",
     "mean_mode",
     "nn",
     "ops",
     "pad",
     "posterior",
+    "predict",
+    "predictive",
     "sampling",
     "structure",
 ]

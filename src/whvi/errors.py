@@ -27,3 +27,15 @@ class UnsupportedError(WhviError, RuntimeError):
 
 class InputTypeError(WhviError, TypeError):
     """An argument is of the wrong Python type, such as an array where a tensor is wanted."""
+
+
+class MissingPackageError(WhviError, ModuleNotFoundError):
+    """A package of an extra is not installed."""
+
+
+class CheckpointError(WhviError, ValueError):
+    """A checkpoint is missing, damaged, or not one that this whvi can read."""
+
+
+class DivergenceError(WhviError, ArithmeticError):
+    """A computation left the finite numbers."""

@@ -5,6 +5,7 @@ from whvi.nn.conv import WHVIConv2d
 from whvi.nn.draws import Draw
 from whvi.nn.dropout import LowRankMCDropoutConv2d, MCDropout
 from whvi.nn.linear import WHVIColumn, WHVILinear
+from whvi.nn.matrix_gaussian import MatrixGaussianConv2d, MatrixGaussianLinear
 from whvi.nn.mean_field import MeanFieldConv2d, MeanFieldLinear
 from whvi.nn.model import kl, mean_mode, sampling
 from whvi.nn.tensor import TensorFactorisedLinear
@@ -14,6 +15,8 @@ __all__ = [
     "Draw",
     "LowRankMCDropoutConv2d",
     "MCDropout",
+    "MatrixGaussianConv2d",
+    "MatrixGaussianLinear",
     "MeanFieldConv2d",
     "MeanFieldLinear",
     "TensorFactorisedLinear",

@@ -52,9 +52,8 @@ def noisy_affine(
     shape = tuple(noise_shape)
     layout = None
     if (not watched() or only_vmap()) and x.dtype == mean.dtype == bias_mean.dtype:
-        layout = _layout(
-            x.shape, None if s1 is None else s1.shape, mean.shape, None if s2 is None else s2.shape, log_std.shape, shape
-        )
+        scales = (None if s is None else s.shape for s in (s1, s2))
+        layout = _layout(x.shape, *scales, mean.shape, log_std.shape, shape)
     call = () if layout is None else (offset, *layout[:5], 1.0 / x.shape[-1])
     plan = _Plan(offset, bias_offset, shape, stacked, call)
     if layout is None:
@@ -95,7 +94,7 @@ class _Plan:
 
 
 @lru_cache(maxsize=1024)
-def _layout(x: Shape, s1: Shape | None, mean: Shape, s2: Shape | None, std: Shape, noise: Shape) -> Layout | None:
+def _layout(x: Shape, s1: Shape | None, s2: Shape | None, mean: Shape, std: Shape, noise: Shape) -> Layout | None:
     """As ``noise_layout``; a network meets few shapes, again and again."""
     leads = [None if shape is None else tuple(shape[:-1]) for shape in (x, s1, mean, s2, std)]
     return noise_layout(leads, noise)[1]

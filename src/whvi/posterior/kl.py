@@ -38,6 +38,30 @@ def diagonals(means: Sequence[Tensor], log_stds: Sequence[Tensor], variance: flo
     return energy(means, log_stds, square=half, exponential=half, linear=-1.0, constant=0.5 * (log(variance) - 1.0))
 
 
+def matrix_gaussian(mean: Tensor, row_root: Tensor, column_root: Tensor, variance: float) -> Tensor:
+    """KL(M + L E R^T || N(0, variance I)) for a standard normal E, summed over leading axes -> scalar.
+
+    The covariance is the Kronecker product of L L^T and R R^T: its trace is the product |L|^2 |R|^2 of theirs, and half
+    its log-determinant is m log det L + n log det R.
+
+    Args:
+        mean: M, (..., n, m).
+        row_root: L, triangular with a positive diagonal, (..., n, n).
+        column_root: R, the same, (..., m, m).
+        variance: of the prior.
+
+    >>> one = torch.eye(2)
+    >>> matrix_gaussian(torch.ones(2, 2), one, one, 1.0)
+    tensor(2.)
+    """
+    rows, columns = mean.shape[-2:]
+    trace = (row_root.square().sum((-2, -1)) * column_root.square().sum((-2, -1))).sum()
+    row_log_det, column_log_det = (r.diagonal(dim1=-2, dim2=-1).log().sum() for r in (row_root, column_root))
+    half_log_det = columns * row_log_det + rows * column_log_det
+    size = mean.numel()
+    return gaussian(mean.square().sum() / variance, trace / variance, half_log_det, size * log(variance), size)
+
+
 def low_rank_half_log_det(factor: Tensor, log_std: Tensor) -> Tensor:
     """log det(F F^T + diag(s^2)) / 2 by the matrix determinant lemma: (..., D, r), (..., D) -> scalar.
 

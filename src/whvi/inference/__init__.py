@@ -1,0 +1,34 @@
+"""Inference: the bound, the algorithms, the loop that runs them."""
+
+from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.elbo import Elbo, elbo
+from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
+from whvi.inference.history import History
+from whvi.inference.loop import Moment
+from whvi.inference.noisy_kfac import NoisyKFAC
+from whvi.inference.schedules import Constant, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
+from whvi.inference.stopping import EarlyStopping
+from whvi.inference.svi import MAP, SVI
+
+__all__ = [
+    "MAP",
+    "SVI",
+    "Algorithm",
+    "Constant",
+    "CyclicWarmup",
+    "EarlyStopping",
+    "Elbo",
+    "Fit",
+    "History",
+    "LinearWarmup",
+    "Moment",
+    "NoisyKFAC",
+    "PowerDecay",
+    "PowerDecayLR",
+    "Run",
+    "Terms",
+    "deep_ensemble",
+    "elbo",
+    "fit",
+    "fit_replicas",
+]

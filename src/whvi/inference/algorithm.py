@@ -1,0 +1,59 @@
+"""What every way of inference has in common, so that ``whvi.fit`` can run any of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from whvi.likelihoods import Likelihood
+
+
+class Terms(NamedTuple):
+    """What a step reports, in nats for the whole data set. Replicas report one number each: (R,) in place of ()."""
+
+    log_likelihood: Tensor
+    """Estimate of E[log p(y | f)], scaled to all N rows."""
+    kl: Tensor
+    """KL of the posterior to the prior; for algorithms without one, minus the logarithm of the prior density."""
+
+
+class Run(ABC):
+    """An algorithm at work on a model, which it changes in place. All that it keeps is tensors and JSON."""
+
+    model: nn.Module
+
+    @abstractmethod
+    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+        """One step, with a batch of inputs and checked targets. ``step`` counts from 0.
+
+        All randomness comes from ``whvi.ops.draw_seed`` and torch's generator, which ``whvi.fit`` seeds for each step:
+        so a step is a function of its number, the state and the batch, and a run that is resumed repeats it.
+        """
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors a run goes on from besides those of the model and the likelihood, by name; may be empty."""
+
+    @abstractmethod
+    def numbers(self) -> dict[str, Any]:
+        """The rest, as JSON."""
+
+    @abstractmethod
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """Go on from what ``tensors`` and ``numbers`` gave."""
+
+    def finish(self) -> None:  # noqa: B027 (most have nothing to do)
+        """Leave the result in the model and the likelihood, where it is not there already."""
+
+    def posterior(self) -> nn.Module:
+        """What to predict with: the model, or many of them."""
+        return self.model
+
+
+class Algorithm(ABC):
+    """Settings of a way of inference, as a frozen dataclass of plain values."""
+
+    @abstractmethod
+    def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
+        """Start on a model, for a data set of ``n_data`` rows."""

@@ -1,0 +1,184 @@
+"""Which rows a step sees: a function of the seed and the step, so that a run can be resumed anywhere."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.inference.elbo import check_rows
+from whvi.inference.seeds import mix
+from whvi.likelihoods import Likelihood
+
+
+class Batches(ABC):
+    """The minibatches of a run."""
+
+    n_data: int
+    """Rows of the whole data set."""
+
+    @abstractmethod
+    def at(self, step: int) -> tuple[Tensor, Tensor]:
+        """Inputs and checked targets of a step; steps are asked for in order, from any one on."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """What tells this data from other data, as JSON."""
+
+
+class RowStream:
+    """An endless stream of row numbers: all N in random order, then all N in another order, and so on.
+
+    Every batch has the same size, and after any number of whole passes every row was seen equally often.
+    """
+
+    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
+        self.rows, self.seed = rows, seed
+        self.batch_size = min(batch_size, rows)
+        self._orders: dict[int, Tensor] = {}
+
+    def at(self, step: int) -> Tensor | None:
+        """Row numbers of a step, (batch_size,); None stands for all rows, when they are one batch."""
+        if self.batch_size == self.rows:
+            return None
+        start = step * self.batch_size
+        epoch, place = divmod(start, self.rows)
+        first = self._order(epoch)[place : place + self.batch_size]
+        if len(first) == self.batch_size:
+            return first
+        return torch.cat([first, self._order(epoch + 1)[: self.batch_size - len(first)]])
+
+    def _order(self, epoch: int) -> Tensor:
+        if epoch not in self._orders:
+            self._orders = {e: order for e, order in self._orders.items() if e == epoch - 1}
+            generator = torch.Generator().manual_seed(mix(self.seed, "rows", epoch))
+            self._orders[epoch] = torch.randperm(self.rows, generator=generator)
+        return self._orders[epoch]
+
+
+class TensorBatches(Batches):
+    """Minibatches of tensors in memory."""
+
+    def __init__(self, x: Tensor, y: Tensor, likelihood: Likelihood, batch_size: int, seed: int) -> None:
+        check_rows(x, y)
+        self.x, self.y = x, likelihood.targets(y)
+        self.n_data = len(x)
+        self.stream = RowStream(len(x), check_batch_size(batch_size), seed)
+
+    def at(self, step: int) -> tuple[Tensor, Tensor]:
+        """``batch_size`` rows, or all of them."""
+        rows = self.stream.at(step)
+        return (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
+
+    def identity(self) -> dict[str, Any]:
+        """Rows and their hash."""
+        return {"n_data": self.n_data, "batch_size": self.stream.batch_size, "sha256": _hash(self.x, self.y)}
+
+
+class StackedBatches(Batches):
+    """A minibatch of its own for each replica, from its own data, side by side: (R, batch_size, ...)."""
+
+    def __init__(
+        self,
+        data: Sequence[tuple[Tensor, Tensor]],
+        likelihood: Likelihood,
+        batch_size: int,
+        seeds: Sequence[int],
+    ) -> None:
+        parts = []
+        for x, y in data:
+            check_rows(x, y)
+            parts.append((x, likelihood.targets(y)))
+        shapes = {(x.shape[1:], y.shape[1:], x.dtype, y.dtype) for x, y in parts}
+        if len(shapes) > 1:
+            raise ArgumentError(f"replicas need rows of one shape and dtype, got {sorted(map(str, shapes))}")
+        lengths = [len(x) for x, _ in parts]
+        self.n_data = lengths[0]
+        self.counts = torch.tensor(lengths, dtype=torch.float64)
+        size = min(check_batch_size(batch_size), *lengths)
+        # One long table, so that a batch of all replicas is one lookup.
+        self.x, self.y = (torch.cat([part[i] for part in parts]) for i in (0, 1))
+        self.first = torch.tensor([0, *lengths[:-1]]).cumsum(0).unsqueeze(-1)
+        self.streams = [RowStream(n, size, seed) for n, seed in zip(lengths, seeds, strict=True)]
+        self.identities = [_hash(x, y) for x, y in parts]
+        self._all = torch.stack([torch.arange(size) for _ in lengths])
+
+    def at(self, step: int) -> tuple[Tensor, Tensor]:
+        """(R, batch_size, ...) of inputs and of targets."""
+        chosen = [stream.at(step) for stream in self.streams]
+        rows = torch.stack([self._all[r] if c is None else c for r, c in enumerate(chosen)]) + self.first
+        return self.x[rows], self.y[rows]
+
+    def identity(self) -> dict[str, Any]:
+        """Rows and hashes of all."""
+        return {"batch_size": self.streams[0].batch_size, "sha256": self.identities}
+
+
+class LoaderBatches(Batches):
+    """The batches of a DataLoader, pass after pass. Each pass is seeded by its number, so that it can be repeated."""
+
+    def __init__(self, loader: "DataLoader[Any]", likelihood: Likelihood, n_data: int | None, seed: int) -> None:
+        self.loader, self.likelihood, self.seed = loader, likelihood, seed
+        if n_data is None:
+            try:
+                n_data = len(loader.dataset)  # type: ignore[arg-type]
+            except TypeError:
+                raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
+        if n_data < 1:
+            raise ArgumentError("the DataLoader has no rows; give at least one example")
+        self.n_data = n_data
+        self._next, self._batches = -1, self._stream()
+
+    def at(self, step: int) -> tuple[Tensor, Tensor]:
+        """The next batch; batches before the first step that is asked for are passed over."""
+        while True:
+            batch = next(self._batches)
+            self._next += 1
+            if self._next == step:
+                break
+            if self._next > step:
+                raise ArgumentError(f"step {step} is over; a DataLoader goes forward only")
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise InputTypeError("a batch of the DataLoader must be a pair (x, y)")
+        check_rows(*batch)
+        if len(batch[0]) > self.n_data:
+            raise ArgumentError(f"a batch has {len(batch[0])} rows, but n_data is {self.n_data}")
+        return batch[0], self.likelihood.targets(batch[1])
+
+    def identity(self) -> dict[str, Any]:
+        """Rows of all and of a batch; the rows themselves are not known before they are loaded."""
+        return {"n_data": self.n_data, "batch_size": self.loader.batch_size}
+
+    def _stream(self) -> Iterator[Any]:
+        epoch = 0
+        while True:
+            seed = mix(self.seed, "pass", epoch)
+            torch.manual_seed(seed)
+            if self.loader.generator is not None:
+                self.loader.generator.manual_seed(seed)
+            empty = True
+            for batch in self.loader:
+                empty = False
+                yield batch
+            if empty:
+                raise ArgumentError("the DataLoader gave no batch; does drop_last leave any?")
+            epoch += 1
+
+
+def check_batch_size(batch_size: int) -> int:
+    """A positive int."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ArgumentError(f"batch_size must be a positive int, got {batch_size!r}")
+    return batch_size
+
+
+def _hash(*tensors: Tensor) -> str:
+    digest = sha256()
+    for tensor in tensors:
+        digest.update(repr((tuple(tensor.shape), str(tensor.dtype))).encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,114 @@
+"""The evidence lower bound: the only home of the factor N / M."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, InputTypeError, ShapeError
+from whvi.inference.schedules import Schedule, at
+from whvi.likelihoods import Likelihood
+from whvi.nn import kl
+from whvi.posterior.precision import wide
+
+
+@dataclass(frozen=True)
+class Elbo:
+    """The two parts of the bound, in nats for the whole data set; ``log_likelihood, kl = elbo(...)`` takes them out."""
+
+    log_likelihood: Tensor
+    """Estimate of E[log p(y | f)] over all N rows: that of the batch times N / M."""
+    kl: Tensor
+    """KL(posterior || prior), summed and unscaled."""
+    beta: float
+    """Weight of the KL in the objective."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """The two parts."""
+        return iter((self.log_likelihood, self.kl))
+
+    @property
+    def objective(self) -> Tensor:
+        """What training maximises: log_likelihood - beta * kl. For beta = 1 it is the bound."""
+        return self.log_likelihood - self.beta * self.kl
+
+    @property
+    def bound(self) -> Tensor:
+        """log_likelihood - kl <= log evidence, in expectation."""
+        return self.log_likelihood - self.kl
+
+
+def elbo(
+    model: nn.Module,
+    likelihood: Likelihood,
+    x: Tensor,
+    y: Tensor,
+    *,
+    n_data: int,
+    beta: float | Schedule = 1.0,
+    step: int = 0,
+    samples: int = 1,
+) -> Elbo:
+    """The evidence lower bound of a model, estimated from a batch.
+
+    Args:
+        model: maps inputs to the numbers that the likelihood takes; its Bayesian layers draw.
+        likelihood: the law of targets.
+        x: inputs, M rows.
+        y: targets, M of them.
+        n_data: N, the rows of the whole data set.
+        beta: weight of the KL, or a schedule of it.
+        step: where in the schedule.
+        samples: draws for each row.
+
+    Law: E[elbo(...).bound] <= log p(all targets), for batches drawn uniformly.
+
+    >>> from whvi.likelihoods import Gaussian
+    >>> from whvi.nn import WHVILinear
+    >>> x, y = torch.randn(8, 4), torch.randn(8, 1)
+    >>> log_likelihood, kl = elbo(WHVILinear(4, 1), Gaussian(), x, y, n_data=8)
+    >>> log_likelihood.shape, kl.shape
+    (torch.Size([]), torch.Size([]))
+    """
+    check_rows(x, y)
+    y = likelihood.targets(y)
+    if isinstance(n_data, bool) or not isinstance(n_data, int):
+        raise InputTypeError(f"n_data must be an int, the rows of the whole data set, got {n_data!r}")
+    if n_data < len(x):
+        raise ArgumentError(
+            f"n_data is {n_data}, but this batch alone has {len(x)} rows; give the rows of the whole data set"
+        )
+    if samples < 1:
+        raise ArgumentError(f"samples must be at least 1, got {samples}")
+    return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(beta, step))
+
+
+def expected_log_likelihood(
+    model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n_data: int | Tensor, samples: int = 1
+) -> Tensor:
+    """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
+    f = model(x if samples == 1 else x.repeat(samples, *(1,) * (x.ndim - 1)))
+    likelihood.check(f)
+    f = wide(f)
+    if samples > 1:
+        f = f.unflatten(0, (samples, -1))
+    scale = n_data / (len(x) * samples)
+    return likelihood.log_prob(f, y).sum() * (scale.to(f.dtype) if isinstance(scale, Tensor) else scale)
+
+
+def check_rows(x: Tensor, y: Tensor) -> None:
+    """Raise the error that says what is wrong with x, or with the lengths of x and y."""
+    if not isinstance(x, Tensor):
+        raise InputTypeError(f"x must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
+    if not isinstance(y, Tensor):
+        raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
+    if x.ndim == 0 or y.ndim == 0 or len(x) != len(y):
+        raise ShapeError(
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but each needs one row for each example"
+        )
+    if len(x) == 0:
+        raise ArgumentError("x and y have no rows; give at least one example")
+    if x.is_floating_point() and not torch.isfinite(x).all():
+        bad = int((~torch.isfinite(x)).flatten(1).any(1).sum()) if x.ndim > 1 else int((~torch.isfinite(x)).sum())
+        raise ArgumentError(f"x has NaN or inf in {bad} of {len(x)} rows; remove these rows or fill them")

@@ -1,0 +1,264 @@
+"""``whvi.fit``: from a model, a likelihood and data to a posterior. And the same for many models at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.inference.algorithm import Algorithm, Run
+from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches
+from whvi.inference.history import History
+from whvi.inference.identity import describe, parameters_of
+from whvi.inference.loop import Callback, Loop
+from whvi.inference.replicas import StackedRun
+from whvi.inference.seeds import mix
+from whvi.inference.stopping import EarlyStopping, Watch
+from whvi.inference.svi import MAP, SVI
+from whvi.likelihoods import Likelihood
+from whvi.predictive import predict
+
+Data = tuple[Tensor, Tensor]
+Folder = str | PathLike[str]
+_POINTS = 500  # of a curve
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The result of a fit."""
+
+    posterior: nn.Module
+    """What to predict with: the model that was given, or an ``Ensemble`` of what was sampled or trained."""
+    history: History
+    run: Run
+    seconds: float
+    """Of this call; what a checkpoint already held took none of them."""
+
+
+def fit(
+    model: nn.Module,
+    likelihood: Likelihood,
+    data: "Data | DataLoader[Any]",
+    *,
+    steps: int,
+    algorithm: Algorithm | None = None,
+    batch_size: int = 64,
+    n_data: int | None = None,
+    seed: int = 0,
+    validation: Data | None = None,
+    early_stopping: EarlyStopping | None = None,
+    callback: Callback | None = None,
+    callback_every: int = 1000,
+    checkpoint: Folder | None = None,
+    checkpoint_every: int = 1000,
+    record_every: int | None = None,
+    progress: bool | None = None,
+    log_dir: Folder | None = None,
+) -> Fit:
+    """Fit a model, in place.
+
+    Args:
+        model: maps inputs to the numbers that the likelihood takes.
+        likelihood: the law of targets; its noise is learned along.
+        data: (x, y) tensors, or a DataLoader of such pairs.
+        steps: how many updates. A run that is resumed with more steps goes on.
+        algorithm: ``SVI()`` by default; or ``MAP()``, ``NoisyKFAC()``, ``SGHMC()``.
+        batch_size: rows of a step, for tensors; all rows when there are fewer.
+        n_data: rows of the whole data set, for a DataLoader that does not know.
+        seed: of batches and noise: the same seed gives the same bits on the same machine.
+        validation: (x, y) that early stopping looks at.
+        early_stopping: when to stop before the last step.
+        callback: called with a ``Moment`` every ``callback_every`` steps; True ends the run.
+        checkpoint: a folder. The run saves itself there every ``checkpoint_every`` steps and at Ctrl-C; a run that
+            finds its own checkpoint goes on from it, and ends in the same bits as one that was not interrupted.
+        record_every: steps in a window of the history; default a 500th of all.
+        progress: a bar on standard error; None for "when that is a terminal".
+        log_dir: a folder for TensorBoard.
+
+    >>> from whvi.likelihoods import Gaussian
+    >>> from whvi.nn import WHVILinear
+    >>> x = torch.randn(100, 4)
+    >>> result = fit(WHVILinear(4, 1), Gaussian(), (x, x.sum(1)), steps=50)
+    >>> len(result.history.elbo)
+    50
+    """
+    _check_modules(model, likelihood)
+    algorithm = SVI() if algorithm is None else algorithm
+    if not isinstance(algorithm, Algorithm):
+        raise InputTypeError(f"algorithm must be one such as SVI(), got {algorithm!r}")
+    batches: Batches
+    if isinstance(data, DataLoader):
+        batches = LoaderBatches(data, likelihood, n_data, seed)
+    else:
+        if n_data is not None:
+            raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
+        batches = TensorBatches(*_pair("data", data), likelihood, batch_size, seed)
+    validate = None
+    if early_stopping is not None:
+        if early_stopping.monitor == "mnll" and validation is None:
+            raise ArgumentError("early stopping on 'mnll' needs validation=(x, y); or use monitor='elbo'")
+        if validation is not None:
+            x, y = _pair("validation", validation)
+            samples = early_stopping.samples
+            fixed = mix(seed, "validation")
+
+            def validate() -> float:
+                return float(predict(model, x, samples, likelihood=likelihood, seed=fixed).mnll(y))
+
+    elif validation is not None:
+        raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
+    run = algorithm.init(model, likelihood, batches.n_data)
+    training = model.training
+    model.train()
+    loop = Loop(
+        run=run,
+        batches=batches,
+        steps=steps,
+        seed=seed,
+        modules={"model": model, "likelihood": likelihood},
+        noise=lambda: likelihood.noise,
+        identity={
+            "algorithm": describe(algorithm),
+            "early_stopping": describe(early_stopping),
+            "seed": seed,
+            "data": batches.identity(),
+            "parameters": parameters_of(model, likelihood),
+        },
+        history=History(_window(record_every, steps)),
+        watch=None if early_stopping is None else Watch(early_stopping),
+        validate=validate,
+        callback=callback,
+        callback_every=callback_every,
+        folder=checkpoint,
+        checkpoint_every=checkpoint_every,
+        progress=progress,
+        log_dir=log_dir,
+    )
+    try:
+        seconds = loop.go()
+    finally:
+        model.train(training)
+    return Fit(run.posterior(), loop.history, run, seconds)
+
+
+def fit_replicas(
+    models: Sequence[nn.Module],
+    likelihoods: Sequence[Likelihood],
+    data: Sequence[Data],
+    *,
+    steps: int,
+    algorithm: SVI | Sequence[SVI] | None = None,
+    batch_size: int = 64,
+    seeds: Sequence[int] | None = None,
+    callback: Callback | None = None,
+    callback_every: int = 1000,
+    checkpoint: Folder | None = None,
+    checkpoint_every: int = 1000,
+    record_every: int | None = None,
+    progress: bool | None = None,
+) -> Fit:
+    """Fit R models of one architecture at once, in place: each on its own data, with its own seed and learning rate.
+
+    Args:
+        models, likelihoods: R of each.
+        data: R pairs (x, y), with rows of one shape; their numbers may differ. A batch is no larger than the smallest.
+        algorithm: ``SVI()`` or ``MAP()`` for all, or one for each replica; these may differ in their learning rate and
+            its schedule only.
+        seeds: one for each replica; default 0, 1, ...
+        steps, batch_size, callback, checkpoint, record_every, progress: as for ``fit``.
+
+    The result's posterior is an ``Ensemble`` of the R models; each of ``models`` is fitted too.
+
+    Law: each model ends where ``fit`` would take it alone, with its seed, within rounding.
+    """
+    count = len(models)
+    settings = [algorithm or SVI()] * count if isinstance(algorithm, SVI | None) else list(algorithm)
+    seeds = list(range(count)) if seeds is None else list(seeds)
+    if count == 0 or not count == len(likelihoods) == len(data) == len(settings) == len(seeds):
+        raise ArgumentError(
+            f"each replica needs a model, a likelihood, data, settings and a seed, got {count}, {len(likelihoods)}, "
+            f"{len(data)}, {len(settings)} and {len(seeds)} of them"
+        )
+    for pair in zip(models, likelihoods, strict=True):
+        _check_modules(*pair)
+    first = settings[0]
+    for one in settings[1:]:
+        if replace(one, learning_rate=first.learning_rate, schedule=first.schedule) != first:
+            raise ArgumentError(f"replicas may differ in learning_rate and schedule only, got {first} and {one}")
+    batches = StackedBatches([_pair("data", pair) for pair in data], likelihoods[0], batch_size, seeds)
+    run = StackedRun(settings, models, likelihoods, batches.counts, seeds)
+    training = [model.training for model in models]
+    for model in models:
+        model.train()
+    loop = Loop(
+        run=run,
+        batches=batches,
+        steps=steps,
+        seed=seeds[0],
+        modules={},
+        noise=run.noise,
+        identity={
+            "algorithm": describe(settings),
+            "seeds": seeds,
+            "data": batches.identity(),
+            "parameters": parameters_of(models[0], likelihoods[0]),
+        },
+        history=History(_window(record_every, steps)),
+        callback=callback,
+        callback_every=callback_every,
+        folder=checkpoint,
+        checkpoint_every=checkpoint_every,
+        progress=progress,
+    )
+    try:
+        seconds = loop.go()
+    finally:
+        for model, flag in zip(models, training, strict=True):
+            model.train(flag)
+    return Fit(run.posterior(), loop.history, run, seconds)
+
+
+def deep_ensemble(
+    models: Sequence[nn.Module],
+    likelihoods: Sequence[Likelihood],
+    data: Data,
+    *,
+    steps: int,
+    algorithm: MAP | None = None,
+    **options: Any,
+) -> Fit:
+    """Plain networks from different starts and seeds, fitted at once on the same data (Lakshminarayanan et al., 2017).
+
+    Args:
+        models, likelihoods: the members; initialise them differently.
+        data: (x, y).
+        algorithm: ``MAP()`` by default.
+        options: as for ``fit_replicas``.
+    """
+    return fit_replicas(models, likelihoods, [data] * len(models), steps=steps, algorithm=algorithm or MAP(), **options)
+
+
+def _check_modules(model: object, likelihood: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not isinstance(likelihood, Likelihood):
+        raise InputTypeError(
+            f"likelihood must be one of whvi.likelihoods, such as Gaussian(), got {type(likelihood).__name__}"
+        )
+
+
+def _pair(name: str, data: object) -> Data:
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise InputTypeError(f"{name} must be a pair (x, y) of tensors, got {type(data).__name__}")
+    return data[0], data[1]
+
+
+def _window(record_every: int | None, steps: int) -> int:
+    if record_every is None:
+        return max(1, steps // _POINTS) if isinstance(steps, int) else 1
+    if isinstance(record_every, bool) or not isinstance(record_every, int) or record_every < 1:
+        raise ArgumentError(f"record_every must be a positive int, got {record_every!r}")
+    return record_every

@@ -1,0 +1,65 @@
+"""What a run reported, and its picture."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whvi.inference.algorithm import Terms
+
+
+@dataclass
+class History:
+    """Means over windows of steps, in nats for the whole data set. With replicas each entry is a list, one for each."""
+
+    every: int
+    """Steps in a window."""
+    steps: list[int] = field(default_factory=list)
+    """The last step of each window, counted from 1."""
+    log_likelihood: list[Any] = field(default_factory=list)
+    kl: list[Any] = field(default_factory=list)
+    noise: list[Any] = field(default_factory=list)
+    """Standard deviation of the likelihood's noise, where it has one."""
+    validation: list[tuple[int, float]] = field(default_factory=list)
+    """(step, mean negative log predictive density) of the validation rows."""
+    stopped: str = "steps"
+    """Why the run ended: "steps", "early" or "callback"."""
+
+    def __post_init__(self) -> None:
+        self._count, self._sum = 0, torch.zeros(2, dtype=torch.float64)
+
+    @property
+    def elbo(self) -> list[Any]:
+        """log_likelihood - kl."""
+        parts = zip(self.log_likelihood, self.kl, strict=True)
+        return [
+            [a - b for a, b in zip(one, two, strict=True)] if isinstance(one, list) else one - two for one, two in parts
+        ]
+
+    def add(self, terms: Terms, step: int, noise: Any) -> bool:
+        """Take in the report of a step; True when it ends a window."""
+        report = torch.stack((terms.log_likelihood, terms.kl)).double().cpu()
+        self._sum = report if self._count == 0 else self._sum + report
+        self._count += 1
+        if (step + 1) % self.every:
+            return False
+        log_likelihood, kl = (self._sum / self._count).tolist()
+        self.steps.append(step + 1)
+        self.log_likelihood.append(log_likelihood)
+        self.kl.append(kl)
+        self.noise.append(noise() if callable(noise) else noise)
+        self._count = 0
+        return True
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """All of it as tensors and JSON."""
+        names = ("steps", "log_likelihood", "kl", "noise", "validation")
+        return {"history.sum": self._sum}, {"count": self._count, **{name: getattr(self, name) for name in names}}
+
+    def restore(self, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
+        """As it was."""
+        self._sum, self._count = tensors["history.sum"], numbers["count"]
+        for name in ("steps", "log_likelihood", "kl", "noise"):
+            setattr(self, name, list(numbers[name]))
+        self.validation = [(step, value) for step, value in numbers["validation"]]

@@ -1,0 +1,32 @@
+"""Ctrl-C that waits for the end of a step, so that what is saved is whole."""
+
+import signal
+import threading
+from contextlib import AbstractContextManager
+from types import FrameType, TracebackType
+from typing import Any
+
+
+class Interruption(AbstractContextManager["Interruption"]):
+    """In its block the first Ctrl-C only sets ``requested``; a second one interrupts at once, as usual."""
+
+    requested = False
+
+    def __enter__(self) -> "Interruption":
+        """Take the signal over, where Python allows it: in the main thread."""
+        self._before: Any = None
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the signal back."""
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

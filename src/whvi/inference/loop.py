@@ -1,0 +1,197 @@
+"""The loop of all fits: steps, reports, looks at validation rows, checkpoints."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from os import PathLike
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, CheckpointError, DivergenceError, UnsupportedError
+from whvi.inference.algorithm import Run, Terms
+from whvi.inference.batches import Batches
+from whvi.inference.history import History
+from whvi.inference.identity import check_same
+from whvi.inference.interruption import Interruption
+from whvi.inference.progress import Progress
+from whvi.inference.scalars import Scalars
+from whvi.inference.seeds import mix
+from whvi.inference.stopping import Watch
+from whvi.io import checkpoint
+from whvi.ops import seeded
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a callback is told."""
+
+    step: int
+    """Steps that are done."""
+    run: Run
+    history: History
+
+
+Callback = Callable[[Moment], bool | None]
+"""Called now and then; True ends the run."""
+
+
+@dataclass
+class Loop:
+    """A run from its first step, or from its last checkpoint, to its end.
+
+    A step depends on nothing but the tensors it starts from, its number and the seed: the rows of its batch and all
+    noise are functions of these. So what a checkpoint holds is enough to go on in the same bits.
+    """
+
+    run: Run
+    batches: Batches
+    steps: int
+    seed: int
+    modules: Mapping[str, nn.Module]
+    """Whose tensors belong to the state, besides those of the run."""
+    noise: Callable[[], Any]
+    identity: dict[str, Any]
+    history: History
+    watch: Watch | None = None
+    validate: Callable[[], float] | None = None
+    callback: Callback | None = None
+    callback_every: int = 1000
+    folder: str | PathLike[str] | None = None
+    checkpoint_every: int = 1000
+    progress: bool | None = None
+    log_dir: str | PathLike[str] | None = None
+    _saved: int = field(default=-1, init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "callback_every", "checkpoint_every"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ArgumentError(f"{name} must be a positive int, got {value!r}")
+
+    def go(self) -> float:
+        """All steps that are left; the seconds they took."""
+        done = self._resume()
+        started = perf_counter()
+        with ExitStack() as stack:
+            stack.enter_context(torch.random.fork_rng())  # the caller's generator is left as it was
+            interruption = stack.enter_context(Interruption())
+            bar = stack.enter_context(Progress(self.steps, self.progress))
+            scalars = stack.enter_context(Scalars(self.log_dir))
+            while done < self.steps and self.history.stopped == "steps":
+                terms = self._step(done)
+                done += 1
+                if self.history.add(terms, done - 1, self.noise):
+                    self._report(done, bar, scalars)
+                self._look(done, terms, scalars)
+                if self.folder is not None and (done % self.checkpoint_every == 0 or interruption.requested):
+                    self._save(done)
+                if interruption.requested:
+                    raise KeyboardInterrupt(f"after {done} steps")
+            bar.update(done)
+        if self.folder is not None and self._saved != done:
+            self._save(done)
+        if self.watch is not None and self.watch.tensors:
+            self._load_modules(self.watch.tensors)
+        self.run.finish()
+        return perf_counter() - started
+
+    def _step(self, step: int) -> Terms:
+        x, y = self.batches.at(step)
+        torch.manual_seed(mix(self.seed, "torch", step))
+        with seeded(mix(self.seed, "noise", step)):
+            return self.run.update(x, y, step)
+
+    def _report(self, done: int, bar: Progress, scalars: Scalars) -> None:
+        history = self.history
+        values = {"elbo": history.elbo[-1], "log-lik": history.log_likelihood[-1], "kl": history.kl[-1]}
+        if history.noise[-1] is not None:
+            values["noise"] = history.noise[-1]
+        single = {name: sum(v) / len(v) if isinstance(v, list) else v for name, v in values.items()}
+        if not all(abs(value) < float("inf") for value in single.values()):
+            raise DivergenceError(
+                f"the objective is not finite after {done} steps ({single}); lower the learning rate or clip the "
+                "gradient, and look at the scale of inputs and targets"
+            )
+        bar.update(done, "  ".join(f"{name} {value:.4g}" for name, value in single.items()))
+        scalars.add(single, done)
+
+    def _look(self, done: int, terms: Terms, scalars: Scalars) -> None:
+        if self.watch is not None:
+            self.watch.add(terms)
+            if done % self.watch.settings.every == 0:
+                value = self._monitored(done, scalars)
+                if self.watch.look(value, self._module_tensors()):
+                    self.history.stopped = "early"
+        if (
+            self.callback is not None
+            and done % self.callback_every == 0
+            and self.callback(Moment(done, self.run, self.history))
+        ):
+            self.history.stopped = "callback"
+
+    def _monitored(self, done: int, scalars: Scalars) -> float:
+        assert self.watch is not None
+        bound = self.watch.minus_elbo()
+        if self.validate is None:
+            return bound
+        value = self.validate()
+        self.history.validation.append((done, value))
+        scalars.add({"validation mnll": value}, done)
+        return value if self.watch.settings.monitor == "mnll" else bound
+
+    def _module_tensors(self) -> dict[str, Tensor]:
+        found = {}
+        for prefix, module in self.modules.items():
+            for name, value in module.state_dict().items():
+                if not isinstance(value, Tensor):
+                    raise UnsupportedError(
+                        f"{prefix}.{name} is a {type(value).__name__}, which a checkpoint cannot hold; it takes tensors"
+                    )
+                found[f"{prefix}.{name}"] = value
+        return found
+
+    def _load_modules(self, tensors: Mapping[str, Tensor]) -> None:
+        for prefix, module in self.modules.items():
+            start = f"{prefix}."
+            module.load_state_dict({n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)})
+
+    def _save(self, done: int) -> None:
+        assert self.folder is not None
+        history_tensors, history_numbers = self.history.state()
+        tensors = {**self._module_tensors(), **history_tensors}
+        tensors |= {f"run.{name}": tensor for name, tensor in self.run.tensors().items()}
+        state = {
+            "identity": self.identity,
+            "run": self.run.numbers(),
+            "history": history_numbers,
+            "stopped": self.history.stopped,
+        }
+        if self.watch is not None:
+            watch_tensors, state["watch"] = self.watch.state()
+            tensors |= watch_tensors
+        checkpoint.save(self.folder, done, tensors, state)
+        self._saved = done
+
+    def _resume(self) -> int:
+        found = None if self.folder is None else checkpoint.latest(self.folder)
+        if found is None:
+            return 0
+        try:
+            check_same(found.state["identity"], self.identity, self.folder)
+            self._load_modules(found.tensors)
+            of_run = {n.removeprefix("run."): t for n, t in found.tensors.items() if n.startswith("run.")}
+            self.run.restore(of_run, found.state["run"])
+            self.history.restore(found.tensors, found.state["history"])
+            if self.watch is not None:
+                self.watch.restore(found.tensors, found.state["watch"])
+            self.history.stopped = found.state["stopped"]
+        except KeyError as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.folder} lacks {error}: it is whole, but of another kind of run; "
+                "choose another folder"
+            ) from None
+        self._saved = found.step
+        return found.step

@@ -1,0 +1,135 @@
+"""Numbers that change with the step: factors of a learning rate, weights of the KL."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from whvi.errors import ArgumentError
+
+Schedule = Callable[[int], float]
+"""A number for each step, from 0. A function of the step alone, so that a run can be resumed anywhere."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same number at all steps.
+
+    >>> Constant(0.5)(100)
+    0.5
+    """
+
+    value: float = 1.0
+
+    def __call__(self, step: int) -> float:
+        """At a step."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class PowerDecay:
+    """(1 + gamma t)^-power: how the paper's learning rate falls.
+
+    >>> PowerDecay(gamma=0.5, power=1.0)(2)
+    0.5
+    """
+
+    gamma: float = 0.0005
+    power: float = 0.3
+
+    def __post_init__(self) -> None:
+        _not_negative(gamma=self.gamma, power=self.power)
+
+    def __call__(self, step: int) -> float:
+        """At a step."""
+        return float((1.0 + self.gamma * step) ** -self.power)
+
+
+@dataclass(frozen=True)
+class LinearWarmup:
+    """From ``start`` to 1 in a straight line over ``steps``, then 1.
+
+    >>> [LinearWarmup(4)(t) for t in (0, 1, 4, 9)]
+    [0.0, 0.25, 1.0, 1.0]
+    """
+
+    steps: int
+    start: float = 0.0
+
+    def __post_init__(self) -> None:
+        _at_least_one(steps=self.steps)
+        _not_negative(start=self.start)
+
+    def __call__(self, step: int) -> float:
+        """At a step."""
+        return self.start + (1.0 - self.start) * min(1.0, step / self.steps)
+
+
+@dataclass(frozen=True)
+class CyclicWarmup:
+    """A linear warm-up again and again: it fills ``share`` of each ``period``, and the rest of the period stays at 1.
+
+    After the last of ``cycles`` it stays at 1 (Fu et al., 2019).
+
+    >>> [CyclicWarmup(period=4)(t) for t in (0, 1, 2, 3, 4, 5, 99)]
+    [0.0, 0.5, 1.0, 1.0, 0.0, 0.5, 1.0]
+    """
+
+    period: int
+    share: float = 0.5
+    cycles: int = 4
+
+    def __post_init__(self) -> None:
+        _at_least_one(period=self.period, cycles=self.cycles)
+        if not 0.0 < self.share <= 1.0:
+            raise ArgumentError(f"share must be more than 0 and at most 1, got {self.share}")
+
+    def __call__(self, step: int) -> float:
+        """At a step."""
+        if step >= self.period * self.cycles:
+            return 1.0
+        return min(1.0, (step % self.period) / (self.share * self.period))
+
+
+class PowerDecayLR(LRScheduler):
+    """``PowerDecay`` as a scheduler of torch, for training loops of one's own.
+
+    >>> import torch
+    >>> optimiser = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    >>> scheduler = PowerDecayLR(optimiser, gamma=1.0, power=1.0)
+    >>> optimiser.step(); scheduler.step(); scheduler.get_last_lr()
+    [0.05]
+    """
+
+    def __init__(self, optimizer: Optimizer, gamma: float = 0.0005, power: float = 0.3, last_epoch: int = -1) -> None:
+        self.decay = PowerDecay(gamma, power)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """Rates of all groups at this step."""
+        return [base * self.decay(self.last_epoch) for base in self.base_lrs]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Numbers only."""
+        state = super().state_dict()
+        state.pop("decay")
+        return state
+
+
+def at(schedule: float | Schedule, step: int) -> float:
+    """A number, or a schedule at a step."""
+    return schedule(step) if callable(schedule) else schedule
+
+
+def _not_negative(**values: float) -> None:
+    for name, value in values.items():
+        if not 0.0 <= value < float("inf"):
+            raise ArgumentError(f"{name} must be a finite number that is not negative, got {value}")
+
+
+def _at_least_one(**values: int) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ArgumentError(f"{name} must be a positive int, got {value!r}")

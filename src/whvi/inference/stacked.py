@@ -1,0 +1,106 @@
+"""Copies of one network and its likelihood as rows of one matrix (copies, parameters), evaluated at once."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from whvi.errors import ArgumentError, DtypeError
+from whvi.inference.elbo import expected_log_likelihood
+from whvi.likelihoods import Likelihood
+from whvi.ops import draw_seed, normal
+
+MODEL, LIKELIHOOD = "model.", "likelihood."
+
+
+class Stacked:
+    """The learned parameters of a model and its likelihood as one vector, those of the model first.
+
+    What is not learned, all copies share.
+
+    Law: split(flat()) are the parameters.
+    """
+
+    def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
+        self.pair = _Pair(model, likelihood)
+        self.parameters = {name: p for name, p in self.pair.named_parameters() if p.requires_grad}
+        self.names = [name.removeprefix(MODEL) for name in self.parameters if name.startswith(MODEL)]
+        """Of the parameters of the model."""
+        if not self.names:
+            raise ArgumentError("the model has no parameters to sample: none of them requires a gradient")
+        self.sizes = [p.numel() for p in self.parameters.values()]
+        self.model_size = sum(self.sizes[: len(self.names)])
+        """Numbers that belong to the model."""
+        self._evaluate = vmap(
+            lambda parameters, *rest: functional_call(self.pair, parameters, rest),
+            in_dims=(0, None, None, None),
+            randomness="different",
+        )
+
+    def flat(self) -> Tensor:
+        """The parameters as they are: (parameters)."""
+        return _flat(self.parameters.values())
+
+    def write(self, flat: Tensor) -> None:
+        """Give the model and the likelihood the parameters of one copy: (parameters)."""
+        with torch.no_grad():
+            for name, value in self.split(flat).items():
+                self.parameters[name].copy_(value)
+
+    def split(self, flat: Tensor, prefix: str = "") -> dict[str, Tensor]:
+        """Each parameter by its name, without the prefix it is chosen by: (..., parameters) -> (..., *shape)."""
+        parts = zip(self.parameters.items(), flat.split(self.sizes, -1), strict=True)
+        return {
+            name.removeprefix(prefix): part.reshape((*flat.shape[:-1], *parameter.shape))
+            for (name, parameter), part in parts
+            if name.startswith(prefix)
+        }
+
+    def spread(self, values: Iterable[float]) -> Tensor:
+        """One number for each parameter, repeated for each of its elements: (parameters)."""
+        like = self.flat()
+        return torch.cat([like.new_full((size,), value) for size, value in zip(self.sizes, values, strict=True)])
+
+    def log_likelihood(self, rows: Tensor, x: Tensor, y: Tensor, n_data: int) -> tuple[Tensor, Tensor]:
+        """Of all data, estimated from a batch, at each copy: (copies); and its gradient (copies, parameters)."""
+        rows = rows.detach().requires_grad_()
+        with torch.enable_grad():
+            value = self._evaluate(self.split(rows), x, y, n_data)
+            (gradient,) = torch.autograd.grad(value.sum(), rows)  # faster than vmap of the gradient
+        return value.detach(), gradient
+
+    def elsewhere(self, std: Tensor) -> Tensor:
+        """A start of its own for one more copy, with spreads std where modules have none: (parameters)."""
+        other, fresh = deepcopy(self.pair), set()
+        for module in other.modules():
+            if callable(reset := getattr(module, "reset_parameters", None)):
+                reset()
+                fresh |= {id(parameter) for parameter in module.parameters(recurse=False)}
+        parameters = [other.get_parameter(name) for name in self.parameters]
+        moved = self.spread(float(id(parameter) not in fresh) for parameter in parameters)
+        noise = normal(draw_seed(device=std.device), 0, std.shape, dtype=std.dtype)
+        return _flat(parameters) + moved * std * noise
+
+
+class _Pair(nn.Module):
+    """A model and its likelihood as one module, so that one call can replace the parameters of both."""
+
+    def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__()
+        self.model, self.likelihood = model, likelihood
+
+    def forward(self, *batch: Any) -> Tensor:
+        return expected_log_likelihood(self.model, self.likelihood, *batch)
+
+
+def _flat(parameters: Iterable[Tensor]) -> Tensor:
+    tensors = [parameter.detach().flatten() for parameter in parameters]
+    kinds = {f"{tensor.dtype} on {tensor.device}" for tensor in tensors}
+    if len(kinds) > 1:
+        raise DtypeError(
+            f"model and likelihood must have one dtype and device, got {', '.join(sorted(kinds))}; use .to(...)"
+        )
+    return torch.cat(tensors)

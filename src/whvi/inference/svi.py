@@ -1,0 +1,160 @@
+"""Stochastic variational inference: any torch optimiser on the evidence lower bound. And its plain sibling, MAP."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from math import log, pi
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from whvi.errors import ArgumentError
+from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.elbo import Elbo, expected_log_likelihood
+from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
+from whvi.inference.schedules import PowerDecay, Schedule, at
+from whvi.likelihoods import Likelihood
+from whvi.nn import kl
+from whvi.nn.model import bayesian_layers
+
+MakeOptimiser = Callable[..., Optimizer]
+
+
+@dataclass(frozen=True)
+class SVI(Algorithm):
+    """Maximise N / M * log-likelihood - beta * KL by a torch optimiser.
+
+    Args:
+        learning_rate: at the first step.
+        schedule: factor of it at each step; the paper's by default.
+        beta: weight of the KL, or a schedule of it.
+        samples: draws for each row and step.
+        clip: largest norm of the gradient, or None.
+        precision: "full", or "bf16" for autocast; parameters and likelihood stay in full precision.
+        optimiser: called with parameters and ``lr``, such as torch.optim.SGD.
+    """
+
+    learning_rate: float = 1e-3
+    schedule: float | Schedule = PowerDecay()  # noqa: RUF009 (it is frozen)
+    beta: float | Schedule = 1.0
+    samples: int = 1
+    clip: float | None = None
+    precision: str = "full"
+    optimiser: MakeOptimiser = Adam
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.learning_rate < float("inf"):
+            raise ArgumentError(f"learning_rate must be positive and finite, got {self.learning_rate}")
+        if self.samples < 1:
+            raise ArgumentError(f"samples must be at least 1, got {self.samples}")
+        if self.clip is not None and not self.clip > 0.0:
+            raise ArgumentError(f"clip must be positive, or None for no clipping, got {self.clip}")
+        if self.precision not in ("full", "bf16"):
+            raise ArgumentError(f"precision must be 'full' or 'bf16', got {self.precision!r}")
+
+    def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> "SVIRun":
+        """Start on a model."""
+        self.check(model)
+        return SVIRun(self, model, likelihood, n_data)
+
+    def check(self, model: nn.Module) -> None:
+        """Raise the error that says why a model does not fit, if it does not."""
+
+    def estimate(self, model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n: int | Tensor) -> Elbo:
+        """The objective's parts at a batch; beta is left to the step."""
+        with self.autocast(x):
+            log_likelihood = expected_log_likelihood(model, likelihood, x, y, n, self.samples)
+        return Elbo(log_likelihood, self.prior_term(model), 1.0)
+
+    def prior_term(self, model: nn.Module) -> Tensor:
+        """KL of the posterior to the prior."""
+        return kl(model)
+
+    def rate(self, step: int) -> float:
+        """Learning rate at a step."""
+        return self.learning_rate * at(self.schedule, step)
+
+    def autocast(self, x: Tensor) -> AbstractContextManager[Any]:
+        """The precision of a forward pass."""
+        return torch.autocast(x.device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
+
+
+@dataclass(frozen=True)
+class MAP(SVI):
+    """The mode of the posterior of a plain network: log-likelihood + log N(parameters; 0, prior_variance).
+
+    Without Bayesian layers there is nothing to average over; several of them from different seeds are a deep ensemble
+    (``whvi.inference.deep_ensemble``).
+    """
+
+    prior_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.prior_variance < float("inf"):
+            raise ArgumentError(f"prior_variance must be positive and finite, got {self.prior_variance}")
+
+    def check(self, model: nn.Module) -> None:
+        """A plain network."""
+        if bayesian_layers(model):
+            raise ArgumentError("MAP is for networks without Bayesian layers; fit this one with SVI")
+
+    def prior_term(self, model: nn.Module) -> Tensor:
+        """- log N(parameters; 0, prior_variance I)."""
+        parameters = [parameter.flatten() for parameter in model.parameters()]
+        square = torch.cat(parameters).square().sum()
+        return 0.5 * (square / self.prior_variance + sum(map(len, parameters)) * log(2 * pi * self.prior_variance))
+
+
+class SVIRun(Run):
+    """SVI at work on one model."""
+
+    def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
+        self.settings, self.model, self.likelihood, self.n_data = settings, model, likelihood, n_data
+        self.parameters = trainable(model, likelihood)
+        self.optimiser = settings.optimiser(self.parameters, lr=settings.learning_rate)
+
+    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+        """One step of the optimiser."""
+        settings = self.settings
+        parts = settings.estimate(self.model, self.likelihood, x, y, self.n_data)
+        self.optimiser.zero_grad()
+        (at(settings.beta, step) * parts.kl - parts.log_likelihood).backward()
+        if step < self.likelihood.frozen_steps:
+            # Zero and not absent: so the optimiser counts its steps as it does for replicas, which share one tensor.
+            for parameter in self.likelihood.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.zero_()
+        if settings.clip is not None:
+            nn.utils.clip_grad_norm_(self.parameters, settings.clip)
+        set_rate(self.optimiser, [settings.rate(step)])
+        self.optimiser.step()
+        return Terms(parts.log_likelihood.detach(), parts.kl.detach())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Of the optimiser."""
+        return optimiser_tensors(self.optimiser)
+
+    def numbers(self) -> dict[str, Any]:
+        """Of the optimiser."""
+        return optimiser_numbers(self.optimiser)
+
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """The optimiser as it was."""
+        restore_optimiser(self.optimiser, tensors, numbers)
+
+
+def trainable(*modules: nn.Module) -> list[nn.Parameter]:
+    """The parameters of some modules that are to be learned, each once."""
+    found = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
+    if not found:
+        raise ArgumentError("the model has no parameters that require a gradient; there is nothing to fit")
+    return list(found.values())
+
+
+def set_rate(optimiser: Optimizer, rates: Sequence[float]) -> None:
+    """The learning rate of each group."""
+    for group, rate in zip(optimiser.param_groups, rates, strict=True):
+        group["lr"] = rate

@@ -1,0 +1,99 @@
+"""The JSON of a checkpoint: what it says of itself and of its tensors, under a checksum."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from whvi.errors import ArgumentError, CheckpointError
+from whvi.io import canonical
+
+FORMAT = "whvi checkpoint"
+VERSION = 1
+LIMIT = 64 << 20
+"""Bytes that a record may have; large things belong in the tensors."""
+_FIELDS = {"format": str, "version": int, "step": int, "tensors": dict, "state": dict, "sha256": str}
+_TENSORS_FIELDS = {"file": str, "bytes": int, "sha256": str}
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Record(NamedTuple):
+    """What the JSON of a checkpoint says: the step, the file of tensors with its size and checksum, and the state."""
+
+    step: int
+    file: str
+    size: int
+    sha256: str
+    state: dict[str, Any]
+
+
+def write(record: Record) -> bytes:
+    """The record as canonical JSON, with the sha256 of all else in it under ``"sha256"``."""
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "step": record.step,
+        "tensors": {"file": record.file, "bytes": record.size, "sha256": record.sha256},
+        "state": record.state,
+    }
+    document["sha256"] = digest(canonical.dump(document, name="checkpoint"))
+    text = canonical.dump(document)
+    if len(text) > LIMIT:
+        raise ArgumentError(f"state takes {len(text)} bytes of JSON, over {LIMIT}; put large parts in the tensors")
+    return text
+
+
+def read(path: Path, text: bytes) -> Record:
+    """The record whose text is that of ``path``; CheckpointError says what is wrong with it.
+
+    Law: write(read(path, text)) == text, so no byte of it can differ unseen.
+    """
+    try:
+        document = canonical.parse(text)
+    except ArgumentError as error:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from error
+    _check_kind(path, document)
+    _check_fields(path, document, _FIELDS)
+    entry = document["tensors"]
+    _check_fields(path, entry, _TENSORS_FIELDS)
+    for sha256 in (document["sha256"], entry["sha256"]):
+        if not _SHA256.fullmatch(sha256):
+            raise CheckpointError(f"{path} has the sha256 {sha256[:80]!r}, but 64 hexadecimal digits are wanted")
+    body = {key: value for key, value in document.items() if key != "sha256"}
+    check_equal(path, "the sha256", digest(canonical.dump(body)), document["sha256"])
+    return Record(document["step"], entry["file"], entry["bytes"], entry["sha256"], document["state"])
+
+
+def check_equal(path: Path, what: str, found: object, wanted: object) -> None:
+    """Raise the CheckpointError of a file in which something is not as it should be."""
+    if type(found) is not type(wanted) or found != wanted:
+        raise CheckpointError(
+            f"{path} is damaged or of another origin: {what} is {found!r:.80}, but {wanted!r} is wanted"
+        )
+
+
+def digest(data: bytes) -> str:
+    """The sha256 of data, in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _check_kind(path: Path, document: Any) -> None:
+    if not isinstance(document, dict):
+        raise CheckpointError(f"{path} holds a JSON {type(document).__name__}, but a checkpoint is an object")
+    check_equal(path, "the format", document.get("format"), FORMAT)
+    version = document.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise CheckpointError(
+            f"{path} was written by a newer whvi, in version {version}, but this one reads {VERSION} (upgrade whvi)"
+        )
+    check_equal(path, "the version", version, VERSION)
+
+
+def _check_fields(path: Path, found: dict[str, Any], wanted: Mapping[str, type]) -> None:
+    if found.keys() != wanted.keys():
+        names = [", ".join(sorted(keys))[:200] or "nothing" for keys in (found, wanted)]
+        raise CheckpointError(f"{path} has the fields {names[0]}, but {names[1]} are wanted")
+    for name, kind in wanted.items():
+        if type(found[name]) is not kind:
+            raise CheckpointError(f"{path} has {name} as {type(found[name]).__name__}, but {kind.__name__} is wanted")

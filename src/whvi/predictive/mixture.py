@@ -1,0 +1,131 @@
+"""The law of a target under several functions: the mixture of what they say, each with the same weight."""
+
+from collections.abc import Callable, Iterable
+from math import pi, sqrt
+
+import torch
+from torch import Tensor
+
+from whvi.errors import UnsupportedError
+from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from whvi.predictive.functions import Group
+
+_STEPS = 200
+_POINTS = 1 << 16
+
+
+def moments(groups: Iterable[Group], count: int) -> tuple[Tensor, ...]:
+    """Mean, variance between functions, variance within them: (rows, ...); mean entropy (rows,) of a discrete target.
+
+    Sums are in float64 and of differences to the first function, so that a small spread about a large mean is right.
+    Without a likelihood the target is the function itself. What does not apply is zero.
+    """
+    sums: list[Tensor] = []
+    for f, likelihood in groups:
+        mean = (f if likelihood is None else likelihood.mean(f)).double()
+        if not sums:
+            origin, dtype = mean[0], f.dtype
+            sums = [torch.zeros_like(origin) for _ in range(3)] + [origin.new_zeros(origin.shape[:1])]
+        mean = mean - origin
+        sums[0] += mean.sum(0)
+        sums[1] += mean.square_().sum(0)
+        if likelihood is not None:
+            sums[2] += likelihood.variance(f).sum(0, dtype=torch.float64)
+        if likelihood is not None and is_discrete(likelihood):
+            sums[3] += likelihood.entropy(f).sum(0, dtype=torch.float64)
+    shift, square, within, entropy = (total / count for total in sums)
+    between = (square - shift.square()).clamp_min(0.0)
+    return tuple(value.to(dtype) for value in (origin + shift, between, within, entropy))
+
+
+def is_discrete(likelihood: Likelihood | None) -> bool:
+    """True for targets whose means are probabilities."""
+    return isinstance(likelihood, Categorical | Bernoulli)
+
+
+def entropy_of(likelihood: Likelihood, probabilities: Tensor) -> Tensor:
+    """Entropy of a discrete target, (rows, outputs) -> (rows,); for several yes-or-no outputs, the sum over them."""
+    value: Tensor = torch.special.entr(probabilities)
+    if isinstance(likelihood, Bernoulli):
+        value = value + torch.special.entr(1.0 - probabilities)
+    return value.sum(-1)
+
+
+def gaussian_entropy(f: Tensor, likelihood: Gaussian) -> Tensor:
+    """Entropy of a mixture of Gaussians, -integral p log p, of one output: (functions, rows, features) -> (rows,).
+
+    The trapezoid rule: with steps of half the smallest standard deviation the rule is exact for all practical purposes.
+    """
+    f = f.double()
+    mean, std = likelihood.mean(f).squeeze(-1), likelihood.variance(f).sqrt().squeeze(-1)
+    low, high = (mean - 9.0 * std).amin(0), (mean + 9.0 * std).amax(0)
+    points = int(((high - low) / std.amin(0)).max() * 2.0) + 2
+    if points > _POINTS:
+        raise UnsupportedError(
+            f"the noise is so small beside the spread of the functions that the entropy would take {points} points of "
+            "a grid; use the mixture's log_prob at draws of sample_y"
+        )
+    step = (high - low) / (points - 1)
+    total = torch.zeros_like(low)
+    for i in range(points):
+        z = (low + i * step - mean) / std
+        density = ((-0.5 * z.square()).exp() / std).mean(0) / sqrt(2.0 * pi)
+        total += torch.special.entr(density)
+    return total * step
+
+
+def quantile(f: Tensor, likelihood: Likelihood | None, level: float) -> Tensor:
+    """The quantile of each output: (functions, rows, features) -> (rows, outputs).
+
+    Without a likelihood it is that of the functions themselves, interpolated as ``torch.quantile`` does. With one,
+    the level of the mixture is found between bounds that hold for any law with these means and variances (Cantelli's
+    inequality).
+    """
+    f = f.double()
+    if likelihood is None:
+        return _empirical(f, level)
+    mean, std = likelihood.mean(f), likelihood.variance(f).sqrt()
+    low = (mean - std * sqrt((1.0 - level) / level)).amin(0)
+    high = (mean + std * sqrt(level / (1.0 - level))).amax(0)
+    return root(lambda y: likelihood.cdf(f, y).mean(0) - level, low, high)
+
+
+def root(rising: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:
+    """Where a rising function is zero, for each element, between bounds: the method of Chandrupatla (1997).
+
+    Inverse quadratic interpolation where three points say that it is safe, and halving elsewhere.
+
+    >>> ends = torch.tensor([0.0, 100.0], dtype=torch.float64)
+    >>> round(root(lambda t: t**3 - 8.0, *ends).item(), 9)
+    2.0
+    """
+    newest, across, oldest = high, low, high  # the root is between the first two
+    at_newest, at_across, at_oldest = rising(high), rising(low), torch.zeros_like(high)
+    share = torch.full_like(low, 0.5)
+    found, done = high, torch.zeros_like(low, dtype=torch.bool)
+    for _ in range(_STEPS):
+        point = newest + share * (across - newest)
+        value = rising(point)
+        found = torch.where(done, found, point)
+        stays = value.sign() == at_newest.sign()
+        oldest, at_oldest = torch.where(stays, newest, across), torch.where(stays, at_newest, at_across)
+        across, at_across = torch.where(stays, across, newest), torch.where(stays, at_across, at_newest)
+        newest, at_newest = point, value
+        done |= (value.abs() < 1e-11) | ((across - newest).abs() <= 1e-14 * (across.abs() + newest.abs()))
+        if bool(done.all()):
+            break
+        place = (newest - across) / (oldest - across)
+        height = (at_newest - at_across) / (at_oldest - at_across)
+        safe = (height.square() < place) & ((1.0 - height).square() < 1.0 - place)
+        share = at_newest / (at_across - at_newest) * at_oldest / (at_across - at_oldest)
+        bend = at_newest / (at_oldest - at_newest) * at_across / (at_oldest - at_across)
+        share = share + (oldest - newest) / (across - newest) * bend
+        share = torch.where(safe, share, 0.5).nan_to_num(0.5).clamp(1e-9, 1.0 - 1e-9)
+    return found
+
+
+def _empirical(f: Tensor, level: float) -> Tensor:
+    place = level * (f.shape[0] - 1)
+    below = int(place)
+    ordered = f.sort(0).values
+    return torch.lerp(ordered[below], ordered[min(below + 1, f.shape[0] - 1)], place - below)

@@ -1,0 +1,116 @@
+"""Predictions of a model."""
+
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
+from whvi.likelihoods import Likelihood
+from whvi.ops import draw_seed
+from whvi.predictive.ensemble import Ensemble
+from whvi.predictive.functions import Functions, Members, Network, Source
+from whvi.predictive.prediction import Prediction
+
+_CHECKED = 1 << 18
+"""Numbers that are checked at a time."""
+
+
+def predict(
+    model: nn.Module,
+    x: Tensor,
+    samples: int | None = 64,
+    *,
+    likelihood: Likelihood | None = None,
+    draws: str = "function",
+    batch_rows: int | None = None,
+    seed: int | None = None,
+) -> Prediction:
+    """The predictive law of the targets of x: the mixture of p(y | f) over functions f that ``model`` draws.
+
+    Args:
+        model: any module that maps rows to rows. One without Bayesian layers is one function, and is evaluated once.
+            Of an ``Ensemble``, function s is member s mod M; members without Bayesian layers are evaluated once.
+        x: (N, ...), finite; with no rows, all fields are empty.
+        samples: how many functions are drawn. None: 64, or the members of an ensemble.
+        likelihood: default ``model.likelihood``, if there is one, or the ensemble's own. Without one, the mean and the
+            spread are those of the functions.
+        draws: "function": each function is one draw of all weights, used for all rows. "example": each function and
+            row has weights of its own, which says the same of single rows, but nothing of how they vary together.
+        batch_rows: rows that are evaluated at a time, for ``min(16, samples)`` functions at once. The default suits
+            networks of linear layers; take less where activations are far wider than x and the parameters.
+        seed: of all draws; default a fresh one from torch's generator.
+
+    The model is evaluated in eval mode and without gradients, and its modules have their own mode again afterwards.
+    Any number of threads may predict with a model in eval mode; one in training mode serves them one by one.
+
+    Memory is that of the result and of one piece of rows and functions, for any number of samples.
+
+    Law: the result is a function of model, x, samples and seed. It does not depend on ``batch_rows``, up to rounding in
+    the matrix products of torch (layers of Walsh-Hadamard kind are the same bit for bit); only for "example" it does.
+
+    >>> import torch, whvi
+    >>> from whvi.likelihoods import Gaussian
+    >>> model = nn.Sequential(whvi.nn.WHVILinear(4, 16), nn.ReLU(), whvi.nn.WHVILinear(16, 1))
+    >>> prediction = predict(model, torch.randn(10, 4), likelihood=Gaussian(variance=0.1), seed=0)
+    >>> prediction
+    Prediction(rows=10, functions=64, draws='function')
+    >>> low, high = prediction.interval(0.9)
+    >>> bool((low < prediction.mean).all() and (prediction.mean < high).all())
+    True
+    """
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    _whole_number("samples", samples)
+    _whole_number("batch_rows", batch_rows)
+    if draws not in ("function", "example"):
+        raise ArgumentError(f"draws must be 'function' or 'example', got {draws!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise InputTypeError(f"seed must be an int, got {type(seed).__name__}")
+    if seed is not None and not -(2**63) <= seed < 2**63:
+        raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
+    check_inputs(x)
+    source = _source(model, likelihood)
+    seed = int(draw_seed()) if seed is None else seed
+    return Prediction(Functions(source, x, source.count(samples), draws, batch_rows, seed))
+
+
+def check_inputs(x: object) -> None:
+    """Raise the error that says what is wrong with inputs, if anything is.
+
+    >>> import torch
+    >>> check_inputs(torch.tensor([[0.0], [torch.nan]]))
+    Traceback (most recent call last):
+    ...
+    whvi.errors.ArgumentError: x has NaN or inf in 1 of 2 rows; remove these rows or fill them
+    """
+    if not isinstance(x, Tensor):
+        raise InputTypeError(f"x must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
+    if x.is_complex():
+        raise DtypeError(f"x has dtype {x.dtype}, but inputs are real")
+    if x.ndim == 0:
+        raise ShapeError("x is a scalar, but its first axis must be rows; use x.reshape(1, 1)")
+    if not x.is_floating_point() or not x.numel():
+        return
+    rows = max(1, _CHECKED * x.shape[0] // x.numel())
+    finite = sum(
+        int(part.isfinite().flatten(1).all(1).sum()) if x.ndim > 1 else int(part.isfinite().sum())
+        for part in x.detach().split(rows)
+    )
+    if finite < x.shape[0]:
+        bad = x.shape[0] - finite
+        raise ArgumentError(f"x has NaN or inf in {bad} of {x.shape[0]} rows; remove these rows or fill them")
+
+
+def _source(model: nn.Module, likelihood: Likelihood | None) -> Source:
+    if likelihood is None and not isinstance(model, Ensemble):
+        likelihood = getattr(model, "likelihood", None)
+    if likelihood is not None and not isinstance(likelihood, Likelihood):
+        raise InputTypeError(f"likelihood must be a whvi.likelihoods.Likelihood, got {type(likelihood).__name__}")
+    return Members(model, likelihood) if isinstance(model, Ensemble) else Network(model, likelihood)
+
+
+def _whole_number(name: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputTypeError(f"{name} must be an int, got {type(value).__name__}")
+    if value < 1:
+        raise ArgumentError(f"{name} must be at least 1, got {value}")

@@ -1,0 +1,229 @@
+"""What is known about the targets of some inputs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import log
+
+import torch
+from torch import Tensor
+
+from whvi.errors import ArgumentError, DeviceError, InputTypeError, ShapeError, UnsupportedError
+from whvi.likelihoods import Categorical, Gaussian, Likelihood
+from whvi.predictive import metrics, mixture
+from whvi.predictive.functions import Functions, Group, seeds_from
+
+
+class Prediction:
+    """The predictive law of N targets: the mixture of p(y | f) over S functions f, from ``whvi.predict``.
+
+    Fields are there at once. Methods evaluate the same functions again, piece by piece, so that memory does not grow
+    with S; they need the model, the likelihood and x as they were, and raise an error if one was changed.
+
+    Law: variance == epistemic + aleatoric.
+    """
+
+    mean: Tensor
+    """E[y]: (N, outputs); the probabilities of a discrete target. Without a likelihood, the mean function (N, ...)."""
+    epistemic: Tensor
+    """Var[E[y | f]], of the S functions (divided by S): what the model does not know. Zero for one function."""
+    aleatoric: Tensor
+    """E[Var[y | f]]: noise that no data would remove. Zero without a likelihood."""
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self.mean, self.epistemic, self.aleatoric, self._mean_entropy = functions.run(
+            lambda _, groups: mixture.moments(groups, functions.count)
+        )
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __repr__(self) -> str:
+        return f"Prediction(rows={len(self)}, functions={self.functions}, draws={self._functions.draws!r})"
+
+    @property
+    def functions(self) -> int:
+        """S: how many functions were averaged."""
+        return self._functions.count
+
+    @property
+    def seed(self) -> int:
+        """With it, ``whvi.predict`` gives the same again."""
+        return self._functions.seed
+
+    @property
+    def variance(self) -> Tensor:
+        """Var[y]: (N, outputs)."""
+        return self.epistemic + self.aleatoric
+
+    @property
+    def std(self) -> Tensor:
+        """Root of the variance."""
+        return self.variance.sqrt()
+
+    @property
+    def entropy(self) -> Tensor:
+        """Entropy of the predictive law in nats: (N,).
+
+        Of several yes-or-no outputs, the sum of their entropies. A Gaussian target may have one output; the entropy of
+        its mixture is found by a sum over a grid, anew at each call.
+        """
+        likelihood = self._need("entropy")
+        if mixture.is_discrete(likelihood):
+            return mixture.entropy_of(likelihood, self.mean)
+        gaussian = self._gaussian()
+        return self._whole(lambda f: (mixture.gaussian_entropy(f, gaussian),))[0]
+
+    @property
+    def mutual_information(self) -> Tensor:
+        """I(y; f) = entropy - E[entropy of p(y | f)] in nats, what a target would tell about the function: (N,)."""
+        entropy = self.entropy
+        discrete = mixture.is_discrete(self._functions.likelihood)
+        expected = self._mean_entropy if discrete else self._average(_entropy, self.mean)
+        return (entropy - expected).clamp_min(0.0)
+
+    def quantile(self, q: float | Sequence[float]) -> Tensor:
+        """Quantiles of each output: (N, outputs), with an axis (Q,) in front for a sequence of Q levels in (0, 1).
+
+        Without a likelihood, quantiles of the functions.
+        """
+        levels = [q] if isinstance(q, int | float) else list(q)
+        for level in levels:
+            if not 0.0 < level < 1.0:
+                raise ArgumentError(f"a quantile must have a level between 0 and 1, got {level}")
+        likelihood = self._functions.likelihood
+        found = self._whole(lambda f: tuple(mixture.quantile(f, likelihood, level) for level in levels))
+        return found[0] if isinstance(q, int | float) else torch.stack(found)
+
+    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+        """The central interval that holds each output with probability ``level``: its ends, (N, outputs) each."""
+        if not 0.0 < level < 1.0:
+            raise ArgumentError(f"level must be between 0 and 1, got {level}")
+        low, high = self.quantile((0.5 - 0.5 * level, 0.5 + 0.5 * level)).unbind()
+        return low, high
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """P(target <= y) of each output, which is uniform when the law is right: (N, outputs) -> the same.
+
+        Without a likelihood, the share of functions that are not above y.
+        """
+        return self._average(_cdf, self._targets(y))
+
+    def log_prob(self, y: Tensor) -> Tensor:
+        """log E[p(y | f)], the log predictive density of each row: (N,)."""
+        self._need("density")
+        y = self._targets(y)
+
+        def reduce(rows: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
+            parts = [_log_prob(group, y[rows]).double().logsumexp(0) for group in groups]
+            return ((torch.stack(parts).logsumexp(0) - log(self.functions)).to(self.mean.dtype),)
+
+        return self._functions.run(reduce)[0]
+
+    def expected_log_prob(self, y: Tensor) -> Tensor:
+        """E[log p(y | f)] of each row, never above ``log_prob``: (N,)."""
+        self._need("density")
+        return self._average(_log_prob, self._targets(y))
+
+    def mnll(self, y: Tensor) -> Tensor:
+        """Mean over rows of -log E[p(y | f)], in nats; a scalar."""
+        return metrics.mnll(self.log_prob(y))
+
+    def expected_nll(self, y: Tensor) -> Tensor:
+        """Mean over rows of E[-log p(y | f)], never below ``mnll``, and sometimes reported by that name; a scalar."""
+        return metrics.mnll(self.expected_log_prob(y))
+
+    def rmse(self, y: Tensor) -> Tensor:
+        """Root of the mean square of mean - y over rows and outputs; a scalar."""
+        if isinstance(self._functions.likelihood, Categorical):
+            raise UnsupportedError("classes have no distance to their mean; use whvi.predictive.metrics.brier")
+        return metrics.rmse(self.mean, self._targets(y))
+
+    def samples(self, count: int | None = None) -> Tensor:
+        """The functions themselves, all or the first ``count``: (count, N, features)."""
+        count = self.functions if count is None else count
+        if not 1 <= count <= self.functions:
+            raise ArgumentError(f"count must be 1 ... {self.functions}, the functions there are, got {count}")
+        found = self._functions.run(lambda _, groups: (torch.cat([f for f, _ in groups]).movedim(0, 1),), count)
+        return found[0].movedim(1, 0)
+
+    def sample_y(self, count: int | None = None) -> Tensor:
+        """Targets drawn from the predictive law: (count, N, [outputs]). Draw i comes from function i mod S.
+
+        They are the same at each call with this ``count``.
+        """
+        self._need("law of targets")
+        count = self.functions if count is None else count
+        f = self.samples(min(count, self.functions))
+        f = f[torch.arange(count, device=f.device) % f.shape[0]]
+        likelihood = self._functions.source.likelihood(range(count))
+        assert likelihood is not None
+        with torch.no_grad():
+            return likelihood.sample(f, seeds_from(~self.seed, ()).to(f.device))
+
+    def _average(self, value: Callable[[Group, Tensor], Tensor], y: Tensor) -> Tensor:
+        """The mean over functions of a value (functions, rows, ...)."""
+
+        def reduce(rows: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
+            parts = [value(group, y[rows]).sum(0, dtype=torch.float64) for group in groups]
+            return ((torch.stack(parts).sum(0) / self.functions).to(self.mean.dtype),)
+
+        return self._functions.run(reduce)[0]
+
+    def _whole(self, value: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """Values that need all functions of a row at once; a chunk of rows is small enough for that."""
+
+        def reduce(_: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
+            parts = value(torch.cat([f for f, _ in groups]))
+            return tuple(part.to(self.mean.dtype) for part in parts)
+
+        return self._functions.run(reduce)
+
+    def _need(self, what: str) -> Likelihood:
+        likelihood = self._functions.likelihood
+        if likelihood is None:
+            raise UnsupportedError(f"there is no {what} without a likelihood; use whvi.predict(..., likelihood=...)")
+        return likelihood
+
+    def _gaussian(self) -> Gaussian:
+        """The likelihood, if it is one whose mixture a grid can hold."""
+        likelihood = self._need("entropy")
+        if not isinstance(likelihood, Gaussian):
+            raise UnsupportedError(f"the entropy of a mixture of {type(likelihood).__name__} is not known here")
+        if likelihood.outputs > 1:
+            raise UnsupportedError(
+                f"the entropy of a mixture of Gaussians is found on a grid, for one output, but there are "
+                f"{likelihood.outputs}; use -log_prob at draws of sample_y"
+            )
+        return likelihood
+
+    def _targets(self, y: Tensor) -> Tensor:
+        """y as the likelihood takes it, or in the shape of the mean; with a row of zeros where there are no rows."""
+        likelihood = self._functions.likelihood
+        if not isinstance(y, Tensor):
+            raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
+        if y.device != self.mean.device:
+            raise DeviceError(f"y is on {y.device}, but the prediction is on {self.mean.device}; use y.to")
+        if likelihood is not None:
+            y = likelihood.targets(y)
+        elif y.shape != self.mean.shape:
+            raise ShapeError(f"y has shape {tuple(y.shape)}, but the functions are {tuple(self.mean.shape)}")
+        if y.shape[0] != len(self):
+            raise ShapeError(f"y has {y.shape[0]} rows, but {len(self)} were predicted; give a target for each")
+        return y if len(self) else y.new_zeros((1, *y.shape[1:]))
+
+
+def _cdf(group: Group, y: Tensor) -> Tensor:
+    f, likelihood = group
+    return (f <= y).to(f.dtype) if likelihood is None else likelihood.cdf(f, y)
+
+
+def _log_prob(group: Group, y: Tensor) -> Tensor:
+    f, likelihood = group
+    assert likelihood is not None
+    return likelihood.log_prob(f, y)
+
+
+def _entropy(group: Group, _: Tensor) -> Tensor:
+    f, likelihood = group
+    assert likelihood is not None
+    return likelihood.entropy(f)

@@ -1,0 +1,339 @@
+"""``whvi.fit``: it learns, it repeats itself, it resumes in the same bits, and it says what is wrong."""
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from whvi.errors import DivergenceError, WhviError
+from whvi.inference import MAP, SVI, EarlyStopping, LinearWarmup, Moment, fit
+from whvi.io import checkpoint
+from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+
+Data = tuple[Tensor, Tensor]
+
+
+@pytest.fixture
+def data() -> Data:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(120, 3, generator=generator)
+    return x, x.sum(1, keepdim=True).sin() + 0.1 * torch.randn(120, 1, generator=generator)
+
+
+def network(outputs: int = 1) -> nn.Sequential:
+    torch.manual_seed(3)
+    return nn.Sequential(WHVILinear(3, 16), nn.ReLU(), nn.Dropout(0.1), MeanFieldLinear(16, outputs))
+
+
+def bits(*modules: nn.Module) -> list[Tensor]:
+    return [p.detach().clone() for module in modules for p in module.state_dict().values()]
+
+
+def same(one: list[Tensor], other: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_it_learns(data: Data) -> None:
+    model, likelihood = network(), Gaussian()
+    result = fit(model, likelihood, data, steps=1500, algorithm=SVI(1e-2))
+    assert result.posterior is model
+    assert result.history.elbo[-1] > result.history.elbo[0] + 100
+    assert likelihood.noise < 0.8 * float(data[1].std())
+    assert result.history.stopped == "steps"
+    assert result.history.noise[-1] == pytest.approx(likelihood.noise, rel=1e-2)
+
+
+def test_a_seed_repeats_a_run_bit_for_bit(data: Data) -> None:
+    def run(seed: int, noise: float) -> list[Tensor]:
+        model, likelihood = network(), Gaussian()
+        torch.rand(int(noise))  # the state of torch's generator must not matter
+        fit(model, likelihood, data, steps=30, seed=seed)
+        return bits(model, likelihood)
+
+    assert same(run(1, 3), run(1, 8))
+    assert not same(run(1, 3), run(2, 3))
+
+
+def test_the_callers_generator_is_left_alone(data: Data) -> None:
+    model = network()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    fit(model, Gaussian(), data, steps=3)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("loader", [False, True])
+@pytest.mark.parametrize("stopping", [None, EarlyStopping("mnll", every=7, patience=100, samples=2)])
+def test_a_resumed_run_ends_in_the_same_bits(
+    data: Data, tmp_path: Path, loader: bool, stopping: EarlyStopping | None
+) -> None:
+    options = {"early_stopping": stopping, "validation": None if stopping is None else data, "record_every": 4}
+    source = DataLoader(TensorDataset(*data), batch_size=32, shuffle=True) if loader else data
+
+    def run(steps: int, folder: Path | None) -> tuple[list[Tensor], object]:
+        model, likelihood = network(), Gaussian(frozen_steps=5)
+        result = fit(
+            model, likelihood, source, steps=steps, checkpoint=folder, checkpoint_every=10, batch_size=32, **options
+        )
+        return bits(model, likelihood), result.history
+
+    whole = run(50, None)
+    run(23, tmp_path)  # ends between two checkpoints, in the middle of a window
+    assert checkpoint.steps(tmp_path) == [20, 23]
+    resumed = run(50, tmp_path)
+    assert same(whole[0], resumed[0])
+    assert whole[1] == resumed[1]
+    assert same(run(50, tmp_path)[0], whole[0])  # nothing left to do
+
+
+def test_ctrl_c_saves_the_step_and_the_next_run_goes_on(data: Data, tmp_path: Path) -> None:
+    def interrupt(moment: Moment) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    whole = network()
+    fit(whole, Gaussian(), data, steps=20)
+    with pytest.raises(KeyboardInterrupt, match="after 7 steps"):
+        fit(network(), Gaussian(), data, steps=20, checkpoint=tmp_path, callback=interrupt, callback_every=7)
+    assert checkpoint.steps(tmp_path) == [7]
+    resumed = network()
+    fit(resumed, Gaussian(), data, steps=20, checkpoint=tmp_path)
+    assert same(bits(whole), bits(resumed))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_another_run_is_not_resumed(data: Data, tmp_path: Path) -> None:
+    run = partial(fit, data=data, steps=5, checkpoint=tmp_path)
+    run(network(), Gaussian())
+    for change, message in [
+        ({"algorithm": SVI(2e-3)}, r"algorithm.learning_rate was 0.001 and is 0.002"),
+        ({"algorithm": MAP()}, "Bayesian"),
+        ({"seed": 4}, "seed was 0 and is 4"),
+        ({"batch_size": 7}, "data.batch_size was 64 and is 7"),
+        ({"data": (data[0] + 1, data[1])}, "data.sha256"),
+        ({"early_stopping": EarlyStopping("elbo")}, "early_stopping"),
+    ]:
+        with pytest.raises(WhviError, match=message):
+            run(network(), Gaussian(), **change)
+    with pytest.raises(WhviError, match="parameters"):
+        run(network(), Gaussian(noise="output"))
+
+
+@pytest.mark.parametrize("monitor", ["elbo", "mnll"])
+def test_early_stopping_goes_back_to_the_best(data: Data, monitor: str) -> None:
+    model, likelihood = network(), Gaussian()
+    stopping = EarlyStopping(monitor, every=5, patience=2)
+    seen = []
+
+    def ruin(moment: Moment) -> None:
+        seen.append((moment.step, bits(model, likelihood)))
+        if moment.step >= 40:
+            with torch.no_grad():
+                model[0].g.mean.mul_(1.5)
+
+    result = fit(
+        model,
+        likelihood,
+        data,
+        steps=10_000,
+        algorithm=SVI(1e-2),
+        early_stopping=stopping,
+        validation=data,
+        callback=ruin,
+        callback_every=5,
+    )
+    assert result.history.stopped == "early"
+    last = seen[-1][0]
+    assert last < 200
+    best = last - 5 * stopping.patience
+    assert same(bits(model, likelihood), dict(seen)[best])
+    looks = [step for step, _ in result.history.validation]
+    assert looks == list(range(5, last + 1, 5))
+
+
+def test_a_callback_can_end_a_run(data: Data) -> None:
+    result = fit(network(), Gaussian(), data, steps=50, callback=lambda moment: moment.step >= 20, callback_every=10)
+    assert result.history.stopped == "callback"
+    assert result.history.steps[-1] == 20
+
+
+def test_frozen_noise_waits(data: Data) -> None:
+    likelihood = Gaussian(frozen_steps=10)
+    start = likelihood.noise
+    result = fit(network(), likelihood, data, steps=20, record_every=1)
+    assert result.history.noise[:10] == [start] * 10
+    assert result.history.noise[10] != start
+
+
+def test_clipping_bounds_the_step(data: Data) -> None:
+    model, likelihood = network(), Gaussian()
+    before = torch.cat([b.flatten() for b in bits(model, likelihood)])
+    sgd = partial(torch.optim.SGD, momentum=0.0)
+    fit(model, likelihood, data, steps=1, algorithm=SVI(0.5, clip=0.01, optimiser=sgd))
+    after = torch.cat([b.flatten() for b in bits(model, likelihood)])
+    assert float((after - before).norm()) == pytest.approx(0.5 * 0.01, rel=1e-3)
+
+
+def test_the_rate_follows_its_schedule_and_beta_its_own(data: Data) -> None:
+    model = network()
+    algorithm = SVI(1e-2, schedule=lambda step: float(step < 3), beta=LinearWarmup(5))
+    seen = []
+    fit(
+        model,
+        Gaussian(),
+        data,
+        steps=6,
+        algorithm=algorithm,
+        callback=lambda m: seen.append(bits(model)),
+        callback_every=1,
+    )
+    assert not same(seen[1], seen[2])
+    assert same(seen[2], seen[5])  # a rate of zero
+
+
+def test_bf16_trains_parameters_of_full_precision(data: Data) -> None:
+    model, likelihood = network(), Gaussian()
+    dtypes = []
+    model[0].register_forward_hook(lambda module, x, y: dtypes.append(y.dtype))
+    result = fit(model, likelihood, data, steps=300, algorithm=SVI(1e-2, precision="bf16"))
+    assert set(dtypes) == {torch.bfloat16}
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert result.history.elbo[-1] > result.history.elbo[0]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "outputs"),
+    [(Categorical(3), 3), (Bernoulli(2), 2), (Gaussian(2, "input"), 4), (Gaussian(2, "output"), 2)],
+)
+def test_all_likelihoods(data: Data, likelihood: Likelihood, outputs: int) -> None:
+    x, y = data
+    targets = {
+        Categorical: (y.squeeze(-1) > 0).long() + (y.squeeze(-1) > 0.5).long(),
+        Bernoulli: torch.cat([(y > 0).float(), (y < 0.5).float()], 1),
+        Gaussian: torch.cat([y, -y], 1),
+    }[type(likelihood)]
+    result = fit(network(outputs), likelihood, (x, targets), steps=300, algorithm=SVI(1e-2))
+    assert result.history.elbo[-1] > result.history.elbo[0]
+
+
+def test_map_finds_the_mode() -> None:
+    """Ridge regression: the mode of a linear model is known."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(50, 3, generator=generator).double()
+    y = (x @ torch.tensor([[1.0], [-2.0], [0.5]]).double()) + 0.5 * torch.randn(50, 1, generator=generator).double()
+    model, likelihood = nn.Linear(3, 1, bias=False).double(), Gaussian(variance=0.25, learned=False).double()
+    algorithm = MAP(0.1, prior_variance=0.1, schedule=lambda step: 0.995**step)
+    fit(model, likelihood, (x, y), batch_size=50, steps=2500, algorithm=algorithm)
+    exact = torch.linalg.solve(x.mT @ x / 0.25 + torch.eye(3).double() / 0.1, x.mT @ y / 0.25)
+    torch.testing.assert_close(model.weight.detach().mT, exact, rtol=1e-4, atol=1e-5)
+
+
+def test_tensorboard_gets_the_scalars(data: Data, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    result = fit(network(), Gaussian(), data, steps=10, log_dir=tmp_path, record_every=5)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == {"elbo", "log-lik", "kl", "noise"}
+    assert [(e.step, e.value) for e in events.Scalars("kl")] == [
+        (5, pytest.approx(result.history.kl[0])),
+        (10, pytest.approx(result.history.kl[1])),
+    ]
+
+
+def test_the_bar_tells_the_four_numbers(data: Data, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(network(), Gaussian(), data, steps=10, progress=True)
+    shown = capsys.readouterr().err
+    for word in ("10/10", "elbo", "log-lik", "kl", "noise"):
+        assert word in shown
+    fit(network(), Gaussian(), data, steps=10)
+    assert capsys.readouterr().err == ""  # no terminal, no bar
+
+
+def test_divergence_is_said(data: Data) -> None:
+    sgd = torch.optim.SGD
+    with pytest.raises(DivergenceError, match="lower the learning rate"):
+        fit(network(), Gaussian(), data, steps=200, algorithm=SVI(1e6, optimiser=sgd), record_every=10)
+
+
+def test_modes_are_left_as_they_were(data: Data) -> None:
+    model = network().eval()
+    fit(model, Gaussian(), data, steps=2)
+    assert not model.training
+
+
+def test_mc_dropout_and_plain_networks(data: Data) -> None:
+    dropout = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), MCDropout(nn.Linear(16, 1)))
+    for model in (dropout, nn.Linear(3, 1)):
+        history = fit(model, Gaussian(), data, steps=200, algorithm=SVI(1e-2)).history
+        assert history.elbo[-1] > history.elbo[0]
+
+
+def bad_data() -> dict[str, tuple[object, dict[str, object], str]]:
+    x, y = torch.randn(10, 3), torch.randn(10, 1)
+    nan = torch.full_like(x, float("nan"))
+    return {
+        "nan in x": ((nan, y), {}, "x has NaN or inf in 10 of 10 rows"),
+        "inf in y": ((x, y / 0), {}, "y has NaN or inf"),
+        "lengths": ((x, y[:5]), {}, "one row for each example"),
+        "outputs": ((x, torch.randn(10, 2)), {}, r"\(rows, 1\)"),
+        "no rows": ((x[:0], y[:0]), {}, "no rows"),
+        "no pair": (x, {}, "pair"),
+        "arrays": ((x.numpy(), y.numpy()), {}, "torch.as_tensor"),
+        "features": ((torch.randn(10, 4), y), {}, "in_features = 3"),
+        "steps": ((x, y), {"steps": 0}, "steps must be a positive int"),
+        "batch size": ((x, y), {"batch_size": 0}, "batch_size"),
+        "checkpoint_every": ((x, y), {"checkpoint_every": 0}, "checkpoint_every"),
+        "record_every": ((x, y), {"record_every": -1}, "record_every"),
+        "n_data": ((x, y), {"n_data": 5}, "DataLoader"),
+        "seed": ((x, y), {"seed": 0.5}, "seed must be an int"),
+        "algorithm": ((x, y), {"algorithm": "adam"}, r"SVI\(\)"),
+        "mnll without rows": ((x, y), {"early_stopping": EarlyStopping()}, "needs validation"),
+        "rows without stopping": ((x, y), {"validation": (x, y)}, "early_stopping"),
+    }
+
+
+@pytest.mark.parametrize("case", bad_data())
+def test_bad_input_is_explained(case: str) -> None:
+    data, options, message = bad_data()[case]
+    with pytest.raises(WhviError, match=message):
+        fit(network(), Gaussian(), data, **{"steps": 2, **options})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SVI(0.0), "learning_rate"),
+        (lambda: SVI(samples=0), "samples"),
+        (lambda: SVI(clip=-1.0), "clip"),
+        (lambda: SVI(precision="fp8"), "bf16"),
+        (lambda: MAP(prior_variance=0.0), "prior_variance"),
+        (lambda: EarlyStopping("loss"), "monitor"),
+        (lambda: EarlyStopping(patience=0), "patience"),
+        (lambda: fit(network(), nn.MSELoss(), (torch.zeros(1, 3), torch.zeros(1)), steps=1), "whvi.likelihoods"),
+        (lambda: fit("model", Gaussian(), (torch.zeros(1, 3), torch.zeros(1)), steps=1), "nn.Module"),
+        (
+            lambda: fit(nn.ReLU(), Gaussian(learned=False), (torch.zeros(1, 1), torch.zeros(1)), steps=1),
+            "nothing to fit",
+        ),
+        (lambda: fit(network(2), Gaussian(), (torch.zeros(1, 3), torch.zeros(1)), steps=1), "1 outputs"),
+        (lambda: fit(network(), Gaussian(), (torch.zeros(1, 3), torch.zeros(1)), steps=1, algorithm=MAP()), "SVI"),
+    ],
+)
+def test_bad_settings_are_explained(make: object, message: str) -> None:
+    with pytest.raises(WhviError, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_one_row_and_constant_features_are_fine() -> None:
+    """Documented: constant features are features that say nothing; one row is a batch of one."""
+    fit(network(), Gaussian(), (torch.ones(1, 3), torch.ones(1)), steps=3)
+    x = torch.randn(20, 3)
+    x[:, 1] = 7.0
+    assert fit(network(), Gaussian(), (x, x[:, 0]), steps=300).history.elbo[-1] < 0.0

@@ -1,0 +1,66 @@
+"""Schedules of the learning rate and of the KL."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from whvi.errors import WhviError
+from whvi.inference import Constant, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
+
+
+def optimiser() -> torch.optim.Optimizer:
+    return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
+
+
+def test_the_papers_schedule() -> None:
+    """lr0 (1 + gamma t)^-p with gamma = 0.0005 and p = 0.3, and not multiplied up from step to step."""
+    base, decay = optimiser(), PowerDecay()
+    scheduler = PowerDecayLR(base)
+    for step in range(100):
+        assert base.param_groups[0]["lr"] == pytest.approx(2.0 * (1 + 0.0005 * step) ** -0.3, rel=1e-12)
+        assert decay(step) == pytest.approx((1 + 0.0005 * step) ** -0.3, rel=1e-12)
+        base.step()
+        scheduler.step()
+
+
+def test_the_scheduler_goes_on_from_its_state() -> None:
+    first, second = (PowerDecayLR(optimiser(), gamma=0.1, power=1.0) for _ in range(2))
+    for _ in range(3):
+        first.optimizer.step()
+        first.step()
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    for scheduler in (first, second):
+        scheduler.optimizer.step()
+        scheduler.step()
+    assert first.get_last_lr() == second.get_last_lr() == [pytest.approx(2.0 / 1.4)]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "values"),
+    [
+        (Constant(0.7), [0.7] * 6),
+        (LinearWarmup(4), [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]),
+        (LinearWarmup(2, start=0.5), [0.5, 0.75, 1.0, 1.0, 1.0, 1.0]),
+        (CyclicWarmup(2, cycles=2), [0.0, 1.0, 0.0, 1.0, 1.0, 1.0]),
+        (CyclicWarmup(3, share=1.0, cycles=1), [0.0, 1 / 3, 2 / 3, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_warm_up(schedule: Callable[[int], float], values: list[float]) -> None:
+    assert [schedule(step) for step in range(6)] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: PowerDecay(gamma=-1.0), "gamma"),
+        (lambda: PowerDecay(power=float("nan")), "power"),
+        (lambda: LinearWarmup(0), "steps"),
+        (lambda: CyclicWarmup(True), "period"),
+        (lambda: CyclicWarmup(4, share=0.0), "share"),
+    ],
+)
+def test_bad_settings_are_explained(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(WhviError, match=message):
+        make()

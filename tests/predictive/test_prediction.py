@@ -1,0 +1,268 @@
+"""Laws of a prediction: its density, quantiles, draws and entropies agree with each other and with explicit sums."""
+
+from math import e, log, pi, sqrt
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical as Choice
+from torch.distributions import MixtureSameFamily, Normal
+
+from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError, WhviError
+from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from whvi.nn import WHVILinear
+from whvi.predictive import Ensemble, Prediction, predict
+from whvi.predictive.mixture import gaussian_entropy, quantile, root
+
+ROWS = 6
+
+
+def network(features: int) -> nn.Module:
+    layers = WHVILinear(3, 16), nn.ReLU(), WHVILinear(16, features)
+    return nn.Sequential(*layers).double().eval()
+
+
+def made(likelihood: Likelihood | None, samples: int = 37, features: int = 2) -> Prediction:
+    features = features if likelihood is None else likelihood.features
+    x = torch.randn(ROWS, 3, dtype=torch.float64)
+    return predict(network(features), x, samples, likelihood=likelihood, seed=1, batch_rows=4)
+
+
+TARGETS = {
+    "gaussian": (Gaussian(2, "output"), torch.randn(ROWS, 2)),
+    "input noise": (Gaussian(1, "input"), torch.randn(ROWS)),
+    "categorical": (Categorical(3), torch.randint(3, (ROWS,))),
+    "bernoulli": (Bernoulli(2), torch.randint(2, (ROWS, 2))),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_densities_are_explicit_sums_over_functions(name: str) -> None:
+    likelihood, y = TARGETS[name]
+    prediction = made(likelihood)
+    each = likelihood.log_prob(prediction.samples(), likelihood.targets(y)).detach()
+    expected = each.logsumexp(0) - log(37)
+    torch.testing.assert_close(prediction.log_prob(y), expected)
+    torch.testing.assert_close(prediction.expected_log_prob(y), each.mean(0))
+    torch.testing.assert_close(prediction.mnll(y), -expected.mean())
+    torch.testing.assert_close(prediction.expected_nll(y), -each.mean())
+    assert (prediction.expected_log_prob(y) <= prediction.log_prob(y)).all()  # Jensen
+    assert prediction.expected_nll(y) > prediction.mnll(y)
+
+
+def test_densities_do_not_underflow() -> None:
+    prediction = made(Gaussian(1, variance=1e-4))
+    far = torch.full((ROWS,), 1e3, dtype=torch.float64)
+    assert prediction.log_prob(far).isfinite().all()
+    assert (prediction.log_prob(far) < -1e6).all()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "input noise"])
+def test_quantiles_invert_the_distribution_function(name: str) -> None:
+    prediction = made(TARGETS[name][0])
+    levels = (1e-4, 0.025, 0.5, 0.9, 0.999)
+    quantiles = prediction.quantile(levels)
+    assert quantiles.shape == (5, *prediction.mean.shape)
+    assert (quantiles.diff(dim=0) > 0).all()
+    for level, value in zip(levels, quantiles, strict=True):
+        torch.testing.assert_close(prediction.cdf(value), torch.full_like(value, level), rtol=0, atol=1e-10)
+    torch.testing.assert_close(prediction.quantile(0.9), quantiles[3], rtol=0, atol=0)
+    low, high = prediction.interval(0.95)
+    torch.testing.assert_close(prediction.cdf(high) - prediction.cdf(low), torch.full_like(low, 0.95))
+    torch.testing.assert_close(low, quantiles[1])
+
+
+def test_quantiles_of_modes_that_are_far_apart() -> None:
+    f = torch.tensor([-1e6, 0.0, 1e6], dtype=torch.float64).reshape(3, 1, 1)
+    likelihood = Gaussian(variance=1e-6, learned=False)
+    middle = quantile(f, likelihood, 0.5)
+    torch.testing.assert_close(middle, torch.zeros(1, 1, dtype=torch.float64), rtol=0, atol=1e-9)
+    upper = quantile(f, likelihood, 5 / 6)
+    torch.testing.assert_close(upper, torch.full((1, 1), 1e6, dtype=torch.float64), rtol=0, atol=1e-6)
+
+
+def test_roots_take_few_steps() -> None:
+    calls = []
+
+    def rising(t: Tensor) -> Tensor:
+        calls.append(1)
+        return torch.special.ndtr(t) - torch.linspace(0.001, 0.999, 99, dtype=torch.float64)
+
+    ends = torch.full((99,), 40.0, dtype=torch.float64)
+    found = root(rising, -ends, ends)
+    expected = torch.special.ndtri(torch.linspace(0.001, 0.999, 99, dtype=torch.float64))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
+    assert len(calls) < 25
+
+
+def test_without_a_likelihood_everything_is_of_the_functions() -> None:
+    prediction = made(None)
+    f = prediction.samples()
+    levels = [0.1, 0.5, 0.77]
+    torch.testing.assert_close(
+        prediction.quantile(levels), f.quantile(torch.tensor(levels, dtype=f.dtype), dim=0), rtol=0, atol=1e-14
+    )
+    y = torch.randn(ROWS, 2)
+    torch.testing.assert_close(prediction.cdf(y), (f <= y).double().mean(0))
+    torch.testing.assert_close(prediction.rmse(y), (f.mean(0) - y).square().mean().sqrt())
+    assert (prediction.aleatoric == 0).all()
+    for ask in (lambda: prediction.log_prob(y), lambda: prediction.entropy, lambda: prediction.sample_y(3)):
+        with pytest.raises(UnsupportedError, match="without a likelihood"):
+            ask()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_drawn_targets_have_the_moments(name: str) -> None:
+    likelihood, _ = TARGETS[name]
+    prediction, count = made(likelihood), 37 * 400
+    y = prediction.sample_y(count)
+    if isinstance(likelihood, Categorical):
+        y = nn.functional.one_hot(y, 3).double()
+    error = 4 * prediction.std / sqrt(count)
+    assert ((y.mean(0) - prediction.mean).abs() < error).all()
+    square = (y - prediction.mean).square()
+    assert ((square.mean(0) - prediction.variance).abs() < 4 * square.std(0) / sqrt(count)).all()
+    assert torch.equal(prediction.sample_y(5), prediction.sample_y(5))
+    assert prediction.sample_y().shape[:2] == (37, ROWS)
+
+
+def test_intervals_cover_drawn_targets() -> None:
+    prediction, count = made(Gaussian(2)), 37 * 300
+    y, (low, high) = prediction.sample_y(count), prediction.interval(0.8)
+    share = ((low <= y) & (y <= high)).double().mean(0)
+    assert ((share - 0.8).abs() < 4 * sqrt(0.8 * 0.2 / count)).all()
+
+
+def test_probability_integral_transform_is_uniform() -> None:
+    prediction, count = made(Gaussian(1), samples=16), 16 * 50
+    values = torch.stack([prediction.cdf(y) for y in prediction.sample_y(count)]).flatten()
+    assert abs(values.mean() - 0.5) < 4 * sqrt(1 / 12 / values.numel())
+    assert abs(values.square().mean() - 1 / 3) < 4 * sqrt(4 / 45 / values.numel())
+
+
+@pytest.mark.parametrize("likelihood", [Categorical(3), Bernoulli(), Gaussian(), Gaussian(1, "input")], ids=str)
+def test_entropies(likelihood: Likelihood) -> None:
+    prediction = made(likelihood)
+    f = prediction.samples()
+    inner = likelihood.entropy(f).detach().mean(0)
+    assert (prediction.mutual_information > 0).all()
+    torch.testing.assert_close(prediction.entropy - prediction.mutual_information, inner)
+    # -log p at targets drawn from the law is an independent estimate
+    count = 37 * 200
+    each = likelihood.log_prob(f.unsqueeze(1).expand(-1, count, -1, -1), prediction.sample_y(count)).detach()
+    surprise = log(37) - each.logsumexp(0)
+    assert ((surprise.mean(0) - prediction.entropy).abs() < 4 * surprise.std(0) / sqrt(count)).all()
+
+
+def test_one_function_tells_nothing_about_itself() -> None:
+    for likelihood in (Categorical(3), Bernoulli(2), Gaussian(), Gaussian(1, "input")):
+        information = made(likelihood, samples=1).mutual_information
+        torch.testing.assert_close(information, torch.zeros_like(information), rtol=0, atol=1e-12)
+
+
+def test_the_entropy_of_a_mixture_of_gaussians() -> None:
+    likelihood = Gaussian(variance=0.25, learned=False).double()
+    one = 0.5 * log(2 * pi * e * 0.25)
+    f = torch.tensor([[0.0, -1000.0, 3.0], [0.0, 1000.0, 3.0]], dtype=torch.float64).unsqueeze(-1)
+    expected = torch.tensor([one, one + log(2), one], dtype=torch.float64)
+    torch.testing.assert_close(gaussian_entropy(f, likelihood), expected, rtol=1e-7, atol=0)
+    tiny = Gaussian(variance=1e-12, learned=False).double()
+    with pytest.raises(UnsupportedError, match="points of a grid"):
+        gaussian_entropy(f, tiny)
+
+
+def test_the_law_is_that_of_torch_distributions() -> None:
+    likelihood = Gaussian(2, "output", variance=0.3)
+    prediction = made(likelihood)
+    f = prediction.samples().movedim(0, -1)
+    mixture = MixtureSameFamily(Choice(torch.ones(37, dtype=f.dtype)), Normal(f, sqrt(0.3)))
+    torch.testing.assert_close(prediction.mean, mixture.mean)
+    torch.testing.assert_close(prediction.variance, mixture.variance, rtol=1e-6, atol=0)
+    y = torch.randn(ROWS, 2, dtype=torch.float64)
+    torch.testing.assert_close(prediction.cdf(y), mixture.cdf(y), rtol=1e-6, atol=1e-8)
+
+
+def gradient_step(model: nn.Module, x: Tensor, likelihood: Likelihood) -> None:
+    optimiser = torch.optim.Adam(model.parameters())
+    model(x).sum().backward()
+    optimiser.step()
+
+
+CHANGES = {
+    "the model": gradient_step,
+    "the likelihood": lambda model, x, likelihood: nn.init.zeros_(likelihood.log_variance),
+    "x": lambda model, x, likelihood: x.add_(1.0),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_was_changed_must_be_predicted_again(name: str) -> None:
+    model, x, likelihood = network(1), torch.randn(4, 3, dtype=torch.float64), Gaussian()
+    prediction = predict(model, x, 5, likelihood=likelihood)
+    y, mean = torch.zeros(4), prediction.mean.clone()
+    prediction.log_prob(y)
+    CHANGES[name](model, x, likelihood)
+    for ask in (lambda: prediction.log_prob(y), prediction.samples, prediction.interval):
+        with pytest.raises(UnsupportedError, match=f"{name} has changed .* predict again"):
+            ask()
+    assert torch.equal(prediction.mean, mean)
+
+
+@pytest.mark.parametrize("change", ["replace", "load", "dtype"])
+def test_other_ways_to_change_a_model(change: str) -> None:
+    model, x = network(1), torch.randn(4, 3, dtype=torch.float64)
+    prediction = predict(model, x, 5)
+    if change == "replace":
+        model[0].g.mean = nn.Parameter(model[0].g.mean + 1)
+    elif change == "load":
+        model.load_state_dict(network(1).state_dict())
+    else:
+        model.float()
+    with pytest.raises(UnsupportedError, match="predict again"):
+        prediction.samples()
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        (lambda p: p.log_prob(torch.zeros(5, 2)), ShapeError, "5 rows, but 6"),
+        (lambda p: p.log_prob(torch.zeros(6)), ShapeError, r"\(rows, 2\)"),
+        (lambda p: p.log_prob([0.0] * 6), InputTypeError, "torch.Tensor"),
+        (lambda p: p.rmse(torch.full((6, 2), torch.nan)), ArgumentError, "6 of 6 rows"),
+        (lambda p: p.quantile(1.0), ArgumentError, "between 0 and 1"),
+        (lambda p: p.quantile([0.5, 0.0]), ArgumentError, "between 0 and 1"),
+        (lambda p: p.interval(0.0), ArgumentError, "level must be between"),
+        (lambda p: p.samples(0), ArgumentError, r"1 \.\.\. 37"),
+        (lambda p: p.samples(38), ArgumentError, r"1 \.\.\. 37"),
+        (lambda p: p.sample_y(0), ArgumentError, "count"),
+        (lambda p: p.entropy, UnsupportedError, "there are 2"),
+        (lambda p: p.mutual_information, UnsupportedError, "there are 2"),
+    ],
+)
+def test_errors_say_what_is_wrong(ask: object, error: type[WhviError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ask(made(Gaussian(2)))
+
+
+def test_classes_have_no_quantiles_and_no_distance() -> None:
+    prediction = made(Categorical(3))
+    with pytest.raises(UnsupportedError, match="no order"):
+        prediction.quantile(0.5)
+    with pytest.raises(UnsupportedError, match="brier"):
+        prediction.rmse(torch.zeros(ROWS))
+
+
+def test_members_have_their_own_noise() -> None:
+    likelihoods = [Gaussian(2, "output", variance=v) for v in (0.1, 0.4, 2.5)]
+    ensemble = Ensemble([network(2) for _ in range(3)], likelihoods)
+    x, y = torch.randn(ROWS, 3, dtype=torch.float64), torch.randn(ROWS, 2)
+    prediction = predict(ensemble, x, 6, seed=0)
+    torch.testing.assert_close(prediction.aleatoric, torch.ones(ROWS, 2, dtype=torch.float64), rtol=1e-6, atol=0)
+    f = prediction.samples()
+    each = torch.stack([likelihoods[s % 3].log_prob(f[s], y) for s in range(6)]).detach()
+    torch.testing.assert_close(prediction.log_prob(y), each.logsumexp(0) - log(6))
+    torch.testing.assert_close(prediction.cdf(prediction.quantile(0.3)), torch.full_like(f[0], 0.3))
+    drawn = prediction.sample_y(6 * 2500).unflatten(0, (-1, 6))
+    variances = (drawn - f).square().mean((0, 2, 3))
+    expected = torch.tensor([0.1, 0.4, 2.5, 0.1, 0.4, 2.5], dtype=torch.float64)
+    torch.testing.assert_close(variances, expected, rtol=0.05, atol=0)
