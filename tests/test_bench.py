@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+import whvi
 from whvi import demo
 from whvi.bench import contenders, suite
 from whvi.bench.timing import interleaved
+from whvi.likelihoods import Gaussian
 
 
 def test_contenders_compute_the_same() -> None:
@@ -46,9 +48,10 @@ def test_demo_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_demo_learns_and_doubts_where_there_is_no_data() -> None:
     torch.manual_seed(0)
-    model, (x, y) = demo.Regression(), demo.data()
-    assert sum(p.numel() for p in model.parameters()) == 1541
-    start, end = demo.train(model, x, y, 10), demo.train(model, x, y, 600)
+    model, likelihood, (x, y) = demo.network(), Gaussian(), demo.data()
+    assert sum(p.numel() for module in (model, likelihood) for p in module.parameters()) == 1541
+    start, end = (demo.train(model, likelihood, x, y, steps).history.elbo[-1] for steps in (10, 600))
     assert end > start + 100
-    spread = demo.functions(model, torch.tensor([[-1.5], [-0.2], [1.0], [6.0]])).std(0)
+    places = torch.tensor([[-1.5], [-0.2], [1.0], [6.0]])
+    spread = whvi.predict(model, places, 400, likelihood=likelihood, seed=0).epistemic.sqrt()
     assert spread[3] > 2 * max(spread[0], spread[2])

@@ -1,6 +1,6 @@
 """What ``whvi demo`` runs: a Bayesian network on generated data, the law of its weights, and what its layers cost."""
 
-from math import log, pi
+from math import cos, pi
 from pathlib import Path
 
 import torch
@@ -12,28 +12,24 @@ from torch import Tensor, nn
 import whvi
 from whvi.bench.contenders import layer_step
 from whvi.bench.timing import interleaved
+from whvi.inference import SVI, Fit
+from whvi.likelihoods import Gaussian
 from whvi.nn import MeanFieldLinear, WHVILinear
 from whvi.ops import kernel_info
+from whvi.predictive import Prediction
+from whvi.predictive.plots import plot_bands
 
 STEPS = 2000
 FUNCTIONS = 400
 SIZES = (256, 1024, 4096)
+LEVELS = (0.95, 0.75)
 
 
-class Regression(nn.Module):
-    """The paper's network for one input: WHVI, WHVI, mean field, and a learned noise variance; 1541 parameters."""
-
-    def __init__(self, width: int = 128) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            WHVILinear(1, width), nn.ReLU(), WHVILinear(width, width), nn.ReLU(), MeanFieldLinear(width, 1)
-        )
-        self.log_noise = nn.Parameter(torch.tensor(-1.5))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(N, 1) -> (N, 1)."""
-        y: Tensor = self.layers(x)
-        return y
+def network(width: int = 128) -> nn.Module:
+    """The paper's network for one input: WHVI, WHVI, mean field; with the variance of the noise 1541 parameters."""
+    return nn.Sequential(
+        WHVILinear(1, width), nn.ReLU(), WHVILinear(width, width), nn.ReLU(), MeanFieldLinear(width, 1)
+    )
 
 
 def data(count: int = 300) -> tuple[Tensor, Tensor]:
@@ -44,52 +40,35 @@ def data(count: int = 300) -> tuple[Tensor, Tensor]:
     return x, torch.sin(2.5 * x) + 0.15 * torch.randn(count, 1, generator=generator)
 
 
-def train(model: Regression, x: Tensor, y: Tensor, steps: int) -> float:
-    """Maximise the evidence lower bound; returns its mean over the last tenth of the steps, in nats."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    bounds = torch.zeros(steps)
-    for step in track(range(steps), description="training"):
-        log_likelihood = -0.5 * ((y - model(x)) ** 2 * (-model.log_noise).exp() + model.log_noise + log(2 * pi)).sum()
-        bound = log_likelihood - whvi.kl(model)
-        optimiser.zero_grad()
-        (-bound).backward()
-        optimiser.step()
-        schedule.step()
-        bounds[step] = bound.detach()
-    return float(bounds[-max(1, steps // 10) :].mean())
-
-
-@torch.no_grad()
-def functions(model: Regression, grid: Tensor) -> Tensor:
-    """Draws of the function at (N, 1) points: (FUNCTIONS, N)."""
-    with whvi.sampling(model, FUNCTIONS):
-        f: Tensor = model(grid.repeat(FUNCTIONS, 1))
-    return f.reshape(FUNCTIONS, len(grid))
+def train(model: nn.Module, likelihood: Gaussian, x: Tensor, y: Tensor, steps: int) -> Fit:
+    """Maximise the evidence lower bound."""
+    algorithm = SVI(1e-2, schedule=lambda step: 0.5 + 0.5 * cos(pi * step / steps))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a network this small is faster so
+    try:
+        return whvi.fit(model, likelihood, (x, y), steps=steps, algorithm=algorithm, batch_size=len(x), progress=True)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def run(out: Path, steps: int = STEPS) -> Path:
     """Train, measure, print a table and return the path of the picture in the folder ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
-    model, (x, y) = Regression(), data()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a network this small is faster so
-    try:
-        bound = train(model, x, y, steps)
-    finally:
-        torch.set_num_threads(threads)
+    model, likelihood, (x, y) = network(), Gaussian(), data()
+    bound = train(model, likelihood, x, y, steps).history.elbo[-1]
     grid = torch.linspace(-3.0, 3.0, 240).unsqueeze(-1)
+    prediction = whvi.predict(model, grid, FUNCTIONS, likelihood=likelihood, seed=0)
     costs = {
         size: interleaved(layer_step(64, size), rounds=7, slice_ms=20.0)
         for size in track(SIZES, description="measuring")
     }
-    picture = draw(model, x, y, grid, functions(model, grid), costs, out / "demo.png")
-    tell(model, bound, costs)
+    picture = draw(prediction, (x, y), grid, costs, out / "demo.png")
+    tell(model, likelihood, bound, costs)
     return picture
 
 
-def tell(model: Regression, bound: float, costs: dict[int, dict[str, float]]) -> None:
+def tell(model: nn.Module, likelihood: Gaussian, bound: float, costs: dict[int, dict[str, float]]) -> None:
     """The short table at the end."""
     table = Table(title="training step with noise and KL, batch 64")
     for head in ("D", "parameters dense", "parameters WHVI", "nn.Linear", "WHVILinear"):
@@ -100,30 +79,29 @@ def tell(model: Regression, bound: float, costs: dict[int, dict[str, float]]) ->
         table.add_row(str(size), f"{size * (size + 1):,}", f"{count:,}", f"{base * 1e3:.2f} ms", f"{ours / base:.3f} x")
     info, console = kernel_info(), Console()
     console.print(table)
+    count = sum(p.numel() for module in (model, likelihood) for p in module.parameters())
     console.print(
-        f"network 1 - 128 - 128 - 1: {sum(p.numel() for p in model.parameters()):,} parameters, ELBO {bound:.1f} nats, "
-        f"noise {float((0.5 * model.log_noise.detach()).exp()):.3f} (0.150 in the data)\n"
+        f"network 1 - 128 - 128 - 1: {count:,} parameters, ELBO {bound:.1f} nats, "
+        f"noise {likelihood.noise:.3f} (0.150 in the data)\n"
         f"kernel: {info.backend} {info.isa or ''}; {info.reason}",
         highlight=False,
     )
 
 
 def draw(
-    model: Regression, x: Tensor, y: Tensor, grid: Tensor, f: Tensor, costs: dict[int, dict[str, float]], path: Path
+    prediction: Prediction,
+    points: tuple[Tensor, Tensor],
+    grid: Tensor,
+    costs: dict[int, dict[str, float]],
+    path: Path,
 ) -> Path:
     """Predictions with their bands, the correlations of a weight matrix, the cost of a layer against D."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(14, 4.2), layout="constrained")
     first, second, third = figure.subplots(1, 3, width_ratios=(1.7, 1, 1.1))
-    noisy = f + (0.5 * model.log_noise.detach()).exp() * torch.randn(f.shape)
-    line = grid[:, 0].numpy()
-    for level, alpha in ((0.95, 0.18), (0.75, 0.3)):
-        low, high = torch.quantile(noisy, torch.tensor([0.5 - level / 2, 0.5 + level / 2]), dim=0)
-        first.fill_between(line, low.numpy(), high.numpy(), color="C0", alpha=alpha, lw=0, label=f"{level:.0%}")
-    first.plot(line, f[:6].T.numpy(), color="C0", lw=0.6, alpha=0.7)
-    first.plot(line, f.mean(0).numpy(), color="C0", lw=2, label="mean")
-    first.plot(x.numpy(), y.numpy(), "k.", ms=3, label="data")
+    bands = {level: prediction.interval(level) for level in LEVELS}
+    plot_bands(grid, prediction.mean, bands, data=points, functions=prediction.samples(6), axis=first)
     first.set(title="Bayesian network with 1,541 parameters", xlabel="x", ylim=(-4, 4))
     layer = WHVILinear(8, 8)
     nn.init.normal_(layer.g.get_parameter("log_std"), std=0.5)
@@ -137,8 +115,7 @@ def draw(
     third.set(title="training step, batch 64", xlabel="D", ylabel="milliseconds")
     third.set_xticks(list(costs), [str(size) for size in costs])
     third.xaxis.minorticks_off()
-    for axis in (first, third):
-        axis.grid(alpha=0.3)
-        axis.legend(loc="best")
+    third.grid(alpha=0.3)
+    third.legend(loc="best")
     figure.savefig(path, dpi=120)
     return path
