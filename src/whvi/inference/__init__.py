@@ -1,17 +1,20 @@
 """Inference: the bound, the algorithms, the loop that runs them."""
 
 from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.diagnostics import effective_sample_size, split_rhat
 from whvi.inference.elbo import Elbo, elbo
 from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
 from whvi.inference.history import History
 from whvi.inference.loop import Moment
 from whvi.inference.noisy_kfac import NoisyKFAC
 from whvi.inference.schedules import Constant, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
+from whvi.inference.sghmc import SGHMC
 from whvi.inference.stopping import EarlyStopping
 from whvi.inference.svi import MAP, SVI
 
 __all__ = [
     "MAP",
+    "SGHMC",
     "SVI",
     "Algorithm",
     "Constant",
@@ -28,7 +31,9 @@ __all__ = [
     "Run",
     "Terms",
     "deep_ensemble",
+    "effective_sample_size",
     "elbo",
     "fit",
     "fit_replicas",
+    "split_rhat",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -19,6 +20,7 @@ from whvi.inference.seeds import mix
 from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import MAP, SVI
 from whvi.likelihoods import Likelihood
+from whvi.ops import seeded
 from whvi.predictive import predict
 
 Data = tuple[Tensor, Tensor]
@@ -110,7 +112,9 @@ def fit(
 
     elif validation is not None:
         raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
-    run = algorithm.init(model, likelihood, batches.n_data)
+    with torch.random.fork_rng(), seeded(mix(seed, "init")):
+        torch.manual_seed(mix(seed, "init torch"))
+        run = algorithm.init(model, likelihood, batches.n_data)
     training = model.training
     model.train()
     loop = Loop(

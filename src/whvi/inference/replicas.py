@@ -16,6 +16,7 @@ from whvi.inference.algorithm import Run, Terms
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
 from whvi.inference.schedules import at
 from whvi.inference.seeds import mix
+from whvi.inference.stacked import Flat
 from whvi.inference.svi import SVI, set_rate
 from whvi.likelihoods import Likelihood
 from whvi.ops import seeded
@@ -57,19 +58,10 @@ class StackedRun(Run):
         check_alike(self.pairs)
         for one, (model, _) in zip(settings, self.pairs, strict=True):
             one.check(model)
-        self.objective = _Objective(settings[0], *self.pairs[0])
-        names = {id(p): name for name, p in self.objective.named_parameters() if p.requires_grad}
-        self.names = list(names.values())
-        self.tables = [dict(pair_parameters(*pair)) for pair in self.pairs]
-        self.shapes = [self.tables[0][name].shape for name in self.names]
-        self.sizes = [shape.numel() for shape in self.shapes]
-        self.rows = [
-            nn.Parameter(torch.cat([table[name].detach().flatten() for name in self.names])) for table in self.tables
-        ]
-        frozen = [name.startswith("likelihood.") for name in self.names]
-        self.frozen = torch.cat([torch.full((n,), f) for n, f in zip(self.sizes, frozen, strict=True)])
-        fixed = [pair_fixed(*pair) for pair in self.pairs]
-        self.fixed = {name: torch.stack([table[name] for table in fixed]) for name in fixed[0]}
+        self.flats = [Flat(_Objective(settings[0], *pair)) for pair in self.pairs]
+        self.rows = [nn.Parameter(flat.flat()) for flat in self.flats]
+        tables = [flat.fixed() for flat in self.flats]
+        self.fixed = {name: torch.stack([table[name] for table in tables]) for name in tables[0]}
         groups: dict[SVI, list[int]] = {}
         for r, one in enumerate(settings):
             groups.setdefault(one, []).append(r)
@@ -79,14 +71,15 @@ class StackedRun(Run):
             lr=settings[0].learning_rate,
         )
         self._vmapped = vmap(
-            lambda learned, fixed, *rest: functional_call(self.objective, (learned, fixed), rest),
+            lambda learned, fixed, *rest: functional_call(self.flats[0].pair, (learned, fixed), rest),
             randomness="different",
         )
 
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
         seeds = torch.tensor([mix(seed, "noise", step) for seed in self.seeds], device=x.device)
-        log_likelihood, kl = self._vmapped(self._stacked(), self.fixed, x, y, self.counts, seeds)
+        learned = self.flats[0].split(torch.stack(tuple(self.rows)))
+        log_likelihood, kl = self._vmapped(learned, self.fixed, x, y, self.counts, seeds)
         self.optimiser.zero_grad()
         settings = self.settings[0]
         (at(settings.beta, step) * kl - log_likelihood).sum().backward()
@@ -94,7 +87,7 @@ class StackedRun(Run):
         for row in self.rows:
             assert row.grad is not None
             if frozen:
-                row.grad[self.frozen] = 0.0
+                row.grad[self.flats[0].model_size :] = 0.0
             if settings.clip is not None:
                 nn.utils.clip_grad_norm_([row], settings.clip)
         set_rate(self.optimiser, [one.rate(step) for one in self.groups])
@@ -122,15 +115,14 @@ class StackedRun(Run):
 
     def finish(self) -> None:
         """Give each model and likelihood its parameters and buffers."""
-        self._hand_out(self.names)
-        with torch.no_grad():
-            for r, pair in enumerate(self.pairs):
-                for name, tensor in pair_fixed(*pair).items():
-                    tensor.copy_(self.fixed[name][r])
+        self._write_rows()
+        for r, flat in enumerate(self.flats):
+            for name, tensor in flat.fixed().items():
+                tensor.copy_(self.fixed[name][r])
 
     def noise(self) -> list[float] | None:
         """Standard deviation of each likelihood's noise, where they have one."""
-        self._hand_out([name for name in self.names if name.startswith("likelihood.")])
+        self._write_rows()
         noises = [likelihood.noise for _, likelihood in self.pairs]
         return None if None in noises else [float(noise) for noise in noises if noise is not None]
 
@@ -139,37 +131,9 @@ class StackedRun(Run):
         models, likelihoods = zip(*self.pairs, strict=True)
         return Ensemble(models, likelihoods)
 
-    @torch.no_grad()
-    def _hand_out(self, names: Sequence[str]) -> None:
-        """Copy some parameters from the rows to the models and likelihoods."""
-        for row, table in zip(self.rows, self.tables, strict=True):
-            parts = dict(zip(self.names, row.split(self.sizes), strict=True))
-            for name in names:
-                table[name].copy_(parts[name].view_as(table[name]))
-
-    def _stacked(self) -> dict[str, Tensor]:
-        parts = torch.stack(tuple(self.rows)).split(self.sizes, 1)
-        return {n: p.view(-1, *shape) for n, p, shape in zip(self.names, parts, self.shapes, strict=True)}
-
-
-def pair_parameters(model: nn.Module, likelihood: Likelihood) -> list[tuple[str, nn.Parameter]]:
-    """Parameters of a model and its likelihood by the names that ``_Objective`` gives them."""
-    return [
-        (f"{prefix}.{name}", parameter)
-        for prefix, module in (("model", model), ("likelihood", likelihood))
-        for name, parameter in module.named_parameters()
-    ]
-
-
-def pair_fixed(model: nn.Module, likelihood: Likelihood) -> dict[str, Tensor]:
-    """What is not learned, by the same names: buffers, and parameters that require no gradient."""
-    buffers = {
-        f"{prefix}.{name}": buffer
-        for prefix, module in (("model", model), ("likelihood", likelihood))
-        for name, buffer in module.named_buffers()
-    }
-    still = {name: p for name, p in pair_parameters(model, likelihood) if not p.requires_grad}
-    return {**buffers, **still}
+    def _write_rows(self) -> None:
+        for row, flat in zip(self.rows, self.flats, strict=True):
+            flat.write(row)
 
 
 def check_alike(pairs: Sequence[tuple[nn.Module, Likelihood]]) -> None:
@@ -177,7 +141,12 @@ def check_alike(pairs: Sequence[tuple[nn.Module, Likelihood]]) -> None:
     if len({id(model) for model, _ in pairs}) < len(pairs) or len({id(like) for _, like in pairs}) < len(pairs):
         raise ArgumentError("each replica needs a model and a likelihood of its own; copy them with copy.deepcopy")
     tables = [
-        {name: (tuple(p.shape), p.dtype, p.requires_grad) for name, p in pair_parameters(*pair)} for pair in pairs
+        {
+            f"{prefix}.{name}": (tuple(p.shape), p.dtype, p.requires_grad)
+            for prefix, module in zip(("model", "likelihood"), pair, strict=True)
+            for name, p in (*module.named_parameters(), *module.named_buffers())
+        }
+        for pair in pairs
     ]
     for r, table in enumerate(tables):
         if table != tables[0]:

@@ -16,29 +16,23 @@ from whvi.ops import draw_seed, normal
 MODEL, LIKELIHOOD = "model.", "likelihood."
 
 
-class Stacked:
-    """The learned parameters of a model and its likelihood as one vector, those of the model first.
+class Flat:
+    """The learned parameters of a pair of a model and its likelihood as one vector, those of the model first.
 
-    What is not learned, all copies share.
+    Args:
+        pair: a module with the two as ``model`` and ``likelihood``, in this order.
 
     Law: split(flat()) are the parameters.
     """
 
-    def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
-        self.pair = _Pair(model, likelihood)
-        self.parameters = {name: p for name, p in self.pair.named_parameters() if p.requires_grad}
+    def __init__(self, pair: nn.Module) -> None:
+        self.pair = pair
+        self.parameters = {name: p for name, p in pair.named_parameters() if p.requires_grad}
         self.names = [name.removeprefix(MODEL) for name in self.parameters if name.startswith(MODEL)]
         """Of the parameters of the model."""
-        if not self.names:
-            raise ArgumentError("the model has no parameters to sample: none of them requires a gradient")
         self.sizes = [p.numel() for p in self.parameters.values()]
         self.model_size = sum(self.sizes[: len(self.names)])
         """Numbers that belong to the model."""
-        self._evaluate = vmap(
-            lambda parameters, *rest: functional_call(self.pair, parameters, rest),
-            in_dims=(0, None, None, None),
-            randomness="different",
-        )
 
     def flat(self) -> Tensor:
         """The parameters as they are: (parameters)."""
@@ -58,6 +52,25 @@ class Stacked:
             for (name, parameter), part in parts
             if name.startswith(prefix)
         }
+
+    def fixed(self) -> dict[str, Tensor]:
+        """What is not learned: buffers, and parameters that require no gradient."""
+        still = {name: p.detach() for name, p in self.pair.named_parameters() if not p.requires_grad}
+        return {**dict(self.pair.named_buffers()), **still}
+
+
+class Stacked(Flat):
+    """Copies of a model and its likelihood as rows of a matrix. What is not learned, all copies share."""
+
+    def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__(_Pair(model, likelihood))
+        if not self.names:
+            raise ArgumentError("the model has no parameters to sample: none of them requires a gradient")
+        self._evaluate = vmap(
+            lambda parameters, *rest: functional_call(self.pair, parameters, rest),
+            in_dims=(0, None, None, None),
+            randomness="different",
+        )
 
     def spread(self, values: Iterable[float]) -> Tensor:
         """One number for each parameter, repeated for each of its elements: (parameters)."""

@@ -18,24 +18,22 @@ def moments(groups: Iterable[Group], count: int) -> tuple[Tensor, ...]:
     """Mean, variance between functions, variance within them: (rows, ...); mean entropy (rows,) of a discrete target.
 
     Sums are in float64 and of differences to the first function, so that a small spread about a large mean is right.
-    Without a likelihood the target is the function itself. What does not apply is zero.
+    Without a likelihood the target is the function itself, and nothing varies within one.
     """
     sums: list[Tensor] = []
     for f, likelihood in groups:
         mean = (f if likelihood is None else likelihood.mean(f)).double()
         if not sums:
             origin, dtype = mean[0], f.dtype
-            sums = [torch.zeros_like(origin) for _ in range(3)] + [origin.new_zeros(origin.shape[:1])]
         mean = mean - origin
-        sums[0] += mean.sum(0)
-        sums[1] += mean.square_().sum(0)
-        if likelihood is not None:
-            sums[2] += likelihood.variance(f).sum(0, dtype=torch.float64)
+        parts = [mean, mean.square(), torch.zeros_like(mean) if likelihood is None else likelihood.variance(f)]
         if likelihood is not None and is_discrete(likelihood):
-            sums[3] += likelihood.entropy(f).sum(0, dtype=torch.float64)
-    shift, square, within, entropy = (total / count for total in sums)
-    between = (square - shift.square()).clamp_min(0.0)
-    return tuple(value.to(dtype) for value in (origin + shift, between, within, entropy))
+            parts.append(likelihood.entropy(f))
+        added = [part.sum(0, dtype=torch.float64) for part in parts]
+        sums = [total + part for total, part in zip(sums, added, strict=True)] if sums else added
+    shift, square, *others = (total / count for total in sums)
+    found = (origin + shift, (square - shift.square()).clamp_min(0.0), *others)
+    return tuple(value.to(dtype) for value in found)
 
 
 def is_discrete(likelihood: Likelihood | None) -> bool:

@@ -30,7 +30,7 @@ class Prediction:
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
-        self.mean, self.epistemic, self.aleatoric, self._mean_entropy = functions.run(
+        self.mean, self.epistemic, self.aleatoric, *self._mean_entropy = functions.run(
             lambda _, groups: mixture.moments(groups, functions.count)
         )
 
@@ -78,7 +78,7 @@ class Prediction:
         """I(y; f) = entropy - E[entropy of p(y | f)] in nats, what a target would tell about the function: (N,)."""
         entropy = self.entropy
         discrete = mixture.is_discrete(self._functions.likelihood)
-        expected = self._mean_entropy if discrete else self._average(_entropy, self.mean)
+        expected = self._mean_entropy[0] if discrete else self._average(_entropy, self.mean)
         return (entropy - expected).clamp_min(0.0)
 
     def quantile(self, q: float | Sequence[float]) -> Tensor:
