@@ -41,7 +41,7 @@ def same(one: list[Tensor], other: list[Tensor]) -> bool:
 
 def test_it_learns(data: Data) -> None:
     model, likelihood = network(), Gaussian()
-    result = fit(model, likelihood, data, steps=1500, algorithm=SVI(1e-2))
+    result = fit(model, likelihood, data, steps=600, algorithm=SVI(1e-2))
     assert result.posterior is model
     assert result.history.elbo[-1] > result.history.elbo[0] + 100
     assert likelihood.noise < 0.8 * float(data[1].std())
@@ -228,8 +228,8 @@ def test_map_finds_the_mode() -> None:
     x = torch.randn(50, 3, generator=generator).double()
     y = (x @ torch.tensor([[1.0], [-2.0], [0.5]]).double()) + 0.5 * torch.randn(50, 1, generator=generator).double()
     model, likelihood = nn.Linear(3, 1, bias=False).double(), Gaussian(variance=0.25, learned=False).double()
-    algorithm = MAP(0.1, prior_variance=0.1, schedule=lambda step: 0.995**step)
-    fit(model, likelihood, (x, y), batch_size=50, steps=2500, algorithm=algorithm)
+    algorithm = MAP(0.1, prior_variance=0.1, schedule=lambda step: 0.99**step)
+    fit(model, likelihood, (x, y), batch_size=50, steps=1200, algorithm=algorithm)
     exact = torch.linalg.solve(x.mT @ x / 0.25 + torch.eye(3).double() / 0.1, x.mT @ y / 0.25)
     torch.testing.assert_close(model.weight.detach().mT, exact, rtol=1e-4, atol=1e-5)
 
@@ -260,6 +260,14 @@ def test_divergence_is_said(data: Data) -> None:
     sgd = torch.optim.SGD
     with pytest.raises(DivergenceError, match="lower the learning rate"):
         fit(network(), Gaussian(), data, steps=200, algorithm=SVI(1e6, optimiser=sgd), record_every=10)
+
+
+def test_what_diverged_is_not_saved(data: Data, tmp_path: Path) -> None:
+    algorithm = SVI(1e6, optimiser=torch.optim.SGD)
+    with pytest.raises(DivergenceError, match="lower the learning rate"):
+        fit(network(), Gaussian(), data, steps=200, algorithm=algorithm, checkpoint=tmp_path, checkpoint_every=1)
+    found = checkpoint.latest(tmp_path)
+    assert found is None or all(t.isfinite().all() for t in found.tensors.values())
 
 
 def test_modes_are_left_as_they_were(data: Data) -> None:

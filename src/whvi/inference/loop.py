@@ -23,6 +23,8 @@ from whvi.inference.stopping import Watch
 from whvi.io import checkpoint
 from whvi.ops import seeded
 
+_REMEDY = "lower the learning rate or clip the gradient, and look at the scale of inputs and targets"
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -111,10 +113,7 @@ class Loop:
             values["noise"] = history.noise[-1]
         single = {name: sum(v) / len(v) if isinstance(v, list) else v for name, v in values.items()}
         if not all(abs(value) < float("inf") for value in single.values()):
-            raise DivergenceError(
-                f"the objective is not finite after {done} steps ({single}); lower the learning rate or clip the "
-                "gradient, and look at the scale of inputs and targets"
-            )
+            raise DivergenceError(f"the objective is not finite after {done} steps ({single}); {_REMEDY}")
         bar.update(done, "  ".join(f"{name} {value:.4g}" for name, value in single.items()))
         scalars.add(single, done)
 
@@ -172,6 +171,11 @@ class Loop:
         if self.watch is not None:
             watch_tensors, state["watch"] = self.watch.state()
             tensors |= watch_tensors
+        for name, tensor in tensors.items():
+            if (
+                tensor.is_floating_point() and not tensor.isfinite().all()
+            ):  # so the last checkpoint is always a good one
+                raise DivergenceError(f"{name} is not finite after {done} steps; {_REMEDY}")
         checkpoint.save(self.folder, done, tensors, state)
         self._saved = done
 

@@ -104,6 +104,7 @@ class Ensemble(nn.Module):
         self._templates[0].eval()
         self.model_state = Stack(tensors, model)
         self.likelihood_state = None if likelihood is None else Stack(likelihood_tensors, likelihood)
+        self.eval()
 
     def __len__(self) -> int:
         return self._size

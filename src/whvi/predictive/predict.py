@@ -34,8 +34,9 @@ def predict(
             spread are those of the functions.
         draws: "function": each function is one draw of all weights, used for all rows. "example": each function and
             row has weights of its own, which says the same of single rows, but nothing of how they vary together.
-        batch_rows: rows that are evaluated at a time, for ``min(16, samples)`` functions at once. The default suits
-            networks of linear layers; take less where activations are far wider than x and the parameters.
+        batch_rows: rows that are evaluated at a time, for up to 16 functions at once; quantiles hold what all functions
+            give for these rows. The default suits networks of linear layers and small images; take less where
+            activations are far wider than x and the parameters.
         seed: of all draws; default a fresh one from torch's generator.
 
     The model is evaluated in eval mode and without gradients, and its modules have their own mode again afterwards.
