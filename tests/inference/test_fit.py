@@ -295,7 +295,7 @@ def bad_data() -> dict[str, tuple[object, dict[str, object], str]]:
         "no pair": (x, {}, "pair"),
         "arrays": ((x.numpy(), y.numpy()), {}, "torch.as_tensor"),
         "features": ((torch.randn(10, 4), y), {}, "in_features = 3"),
-        "steps": ((x, y), {"steps": 0}, "steps must be a positive int"),
+        "steps": ((x, y), {"steps": 0}, "steps must be at least 1"),
         "batch size": ((x, y), {"batch_size": 0}, "batch_size"),
         "checkpoint_every": ((x, y), {"checkpoint_every": 0}, "checkpoint_every"),
         "record_every": ((x, y), {"record_every": -1}, "record_every"),

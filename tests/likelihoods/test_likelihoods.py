@@ -146,13 +146,13 @@ def test_good_targets_are_brought_into_shape() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Gaussian(0), "positive int"),
+        (lambda: Gaussian(0), "at least 1"),
         (lambda: Gaussian(noise="none"), "scalar, output, input"),
         (lambda: Gaussian(variance=0.0), "positive and finite"),
         (lambda: Gaussian(variance="1"), "number"),
-        (lambda: Gaussian(frozen_steps=-1), "negative"),
-        (lambda: Categorical(1), "2 or more"),
-        (lambda: Bernoulli(True), "positive int"),
+        (lambda: Gaussian(frozen_steps=-1), "at least 0"),
+        (lambda: Categorical(1), "at least 2"),
+        (lambda: Bernoulli(True), "must be an int"),
         (lambda: Gaussian(2).check(torch.zeros(3, 1)), "2 outputs"),
     ],
 )

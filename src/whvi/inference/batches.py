@@ -13,6 +13,7 @@ from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.elbo import check_rows
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Likelihood
+from whvi.nn.parts import whole_number
 
 
 class Batches(ABC):
@@ -67,7 +68,7 @@ class TensorBatches(Batches):
         check_rows(x, y)
         self.x, self.y = x, likelihood.targets(y)
         self.n_data = len(x)
-        self.stream = RowStream(len(x), check_batch_size(batch_size), seed)
+        self.stream = RowStream(len(x), whole_number("batch_size", batch_size), seed)
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
         """``batch_size`` rows, or all of them."""
@@ -99,7 +100,7 @@ class StackedBatches(Batches):
         lengths = [len(x) for x, _ in parts]
         self.n_data = lengths[0]
         self.counts = torch.tensor(lengths, dtype=torch.float64)
-        size = min(check_batch_size(batch_size), *lengths)
+        size = min(whole_number("batch_size", batch_size), *lengths)
         # One long table, so that a batch of all replicas is one lookup.
         self.x, self.y = (torch.cat([part[i] for part in parts]) for i in (0, 1))
         self.first = torch.tensor([0, *lengths[:-1]]).cumsum(0).unsqueeze(-1)
@@ -167,13 +168,6 @@ class LoaderBatches(Batches):
             if empty:
                 raise ArgumentError("the DataLoader gave no batch; does drop_last leave any?")
             epoch += 1
-
-
-def check_batch_size(batch_size: int) -> int:
-    """A positive int."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise ArgumentError(f"batch_size must be a positive int, got {batch_size!r}")
-    return batch_size
 
 
 def _hash(*tensors: Tensor) -> str:

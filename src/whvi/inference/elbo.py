@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
+from whvi.nn.parts import whole_number
 from whvi.posterior.precision import wide
+from whvi.predictive.predict import check_inputs
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def elbo(
 
     Law: E[elbo(...).bound] <= log p(all targets), for batches drawn uniformly.
 
+    >>> import torch
     >>> from whvi.likelihoods import Gaussian
     >>> from whvi.nn import WHVILinear
     >>> x, y = torch.randn(8, 4), torch.randn(8, 1)
@@ -73,14 +75,11 @@ def elbo(
     """
     check_rows(x, y)
     y = likelihood.targets(y)
-    if isinstance(n_data, bool) or not isinstance(n_data, int):
-        raise InputTypeError(f"n_data must be an int, the rows of the whole data set, got {n_data!r}")
-    if n_data < len(x):
+    if whole_number("n_data", n_data) < len(x):
         raise ArgumentError(
             f"n_data is {n_data}, but this batch alone has {len(x)} rows; give the rows of the whole data set"
         )
-    if samples < 1:
-        raise ArgumentError(f"samples must be at least 1, got {samples}")
+    whole_number("samples", samples)
     return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(beta, step))
 
 
@@ -99,16 +98,12 @@ def expected_log_likelihood(
 
 def check_rows(x: Tensor, y: Tensor) -> None:
     """Raise the error that says what is wrong with x, or with the lengths of x and y."""
-    if not isinstance(x, Tensor):
-        raise InputTypeError(f"x must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
+    check_inputs(x)
     if not isinstance(y, Tensor):
         raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
-    if x.ndim == 0 or y.ndim == 0 or len(x) != len(y):
+    if y.ndim == 0 or len(x) != len(y):
         raise ShapeError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but each needs one row for each example"
         )
     if len(x) == 0:
         raise ArgumentError("x and y have no rows; give at least one example")
-    if x.is_floating_point() and not torch.isfinite(x).all():
-        bad = int((~torch.isfinite(x)).flatten(1).any(1).sum()) if x.ndim > 1 else int((~torch.isfinite(x)).sum())
-        raise ArgumentError(f"x has NaN or inf in {bad} of {len(x)} rows; remove these rows or fill them")

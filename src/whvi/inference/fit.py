@@ -20,6 +20,7 @@ from whvi.inference.seeds import mix
 from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import MAP, SVI
 from whvi.likelihoods import Likelihood
+from whvi.nn.parts import whole_number
 from whvi.ops import seeded
 from whvi.predictive import predict
 
@@ -262,7 +263,5 @@ def _pair(name: str, data: object) -> Data:
 
 def _window(record_every: int | None, steps: int) -> int:
     if record_every is None:
-        return max(1, steps // _POINTS) if isinstance(steps, int) else 1
-    if isinstance(record_every, bool) or not isinstance(record_every, int) or record_every < 1:
-        raise ArgumentError(f"record_every must be a positive int, got {record_every!r}")
-    return record_every
+        return max(1, whole_number("steps", steps) // _POINTS)
+    return whole_number("record_every", record_every)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, CheckpointError, DivergenceError, UnsupportedError
+from whvi.errors import CheckpointError, DivergenceError, UnsupportedError
 from whvi.inference.algorithm import Run, Terms
 from whvi.inference.batches import Batches
 from whvi.inference.history import History
@@ -21,6 +21,7 @@ from whvi.inference.scalars import Scalars
 from whvi.inference.seeds import mix
 from whvi.inference.stopping import Watch
 from whvi.io import checkpoint
+from whvi.nn.parts import whole_number
 from whvi.ops import seeded
 
 _REMEDY = "lower the learning rate or clip the gradient, and look at the scale of inputs and targets"
@@ -69,9 +70,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         for name in ("steps", "callback_every", "checkpoint_every"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ArgumentError(f"{name} must be a positive int, got {value!r}")
+            whole_number(name, getattr(self, name))
 
     def go(self) -> float:
         """All steps that are left; the seconds they took."""

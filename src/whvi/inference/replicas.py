@@ -39,8 +39,8 @@ class _Objective(nn.Module):
 class StackedRun(Run):
     """SVI (or MAP) at work on R models at once.
 
-    The parameters of replica r are one vector, ``rows[r]``: a parameter of the optimiser, in a group with all replicas
-    that have its learning rate.
+    The parameters of a replica are one row of a matrix, and the replicas of one learning rate are one matrix: to the
+    optimiser it is a single parameter. It must be one that treats each number on its own, as Adam and SGD do.
 
     Law: a replica ends where its model would end alone, with the same settings, data and seed, within rounding.
     """
@@ -59,15 +59,17 @@ class StackedRun(Run):
         for one, (model, _) in zip(settings, self.pairs, strict=True):
             one.check(model)
         self.flats = [Flat(_Objective(settings[0], *pair)) for pair in self.pairs]
-        self.rows = [nn.Parameter(flat.flat()) for flat in self.flats]
         tables = [flat.fixed() for flat in self.flats]
         self.fixed = {name: torch.stack([table[name] for table in tables]) for name in tables[0]}
         groups: dict[SVI, list[int]] = {}
         for r, one in enumerate(settings):
             groups.setdefault(one, []).append(r)
-        self.groups = groups
+        self.groups = list(groups)
+        order = [r for group in groups.values() for r in group]
+        self.places = None if len(groups) == 1 else torch.tensor(order).argsort()
+        self.matrices = [nn.Parameter(torch.stack([self.flats[r].flat() for r in group])) for group in groups.values()]
         self.optimiser = settings[0].optimiser(
-            [{"params": [self.rows[r] for r in group], "lr": one.learning_rate} for one, group in groups.items()],
+            [{"params": [m], "lr": one.learning_rate} for one, m in zip(groups, self.matrices, strict=True)],
             lr=settings[0].learning_rate,
         )
         self._vmapped = vmap(
@@ -78,25 +80,29 @@ class StackedRun(Run):
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
         seeds = torch.tensor([mix(seed, "noise", step) for seed in self.seeds], device=x.device)
-        learned = self.flats[0].split(torch.stack(tuple(self.rows)))
+        learned = self.flats[0].split(self.rows())
         log_likelihood, kl = self._vmapped(learned, self.fixed, x, y, self.counts, seeds)
         self.optimiser.zero_grad()
         settings = self.settings[0]
         (at(settings.beta, step) * kl - log_likelihood).sum().backward()
-        frozen = step < self.pairs[0][1].frozen_steps
-        for row in self.rows:
-            assert row.grad is not None
-            if frozen:
-                row.grad[self.flats[0].model_size :] = 0.0
+        for matrix in self.matrices:
+            assert matrix.grad is not None
+            if step < self.pairs[0][1].frozen_steps:
+                matrix.grad[:, self.flats[0].model_size :] = 0.0
             if settings.clip is not None:
-                nn.utils.clip_grad_norm_([row], settings.clip)
+                norms = torch.linalg.vector_norm(matrix.grad, dim=1, keepdim=True)
+                matrix.grad *= (settings.clip / (norms + 1e-6)).clamp_max(1.0)  # as torch.nn.utils.clip_grad_norm_
         set_rate(self.optimiser, [one.rate(step) for one in self.groups])
         self.optimiser.step()
         return Terms(log_likelihood.detach(), kl.detach())
 
+    def rows(self) -> Tensor:
+        """The parameters of all replicas: (R, parameters)."""
+        return self.matrices[0] if self.places is None else torch.cat(tuple(self.matrices))[self.places]
+
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the replicas, and the optimiser's."""
-        rows = {f"rows.{r}": row.detach() for r, row in enumerate(self.rows)}
+        rows = {f"rows.{i}": matrix.detach() for i, matrix in enumerate(self.matrices)}
         fixed = {f"fixed.{name}": value for name, value in self.fixed.items()}
         return rows | fixed | optimiser_tensors(self.optimiser)
 
@@ -107,8 +113,8 @@ class StackedRun(Run):
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """All replicas and the optimiser as they were."""
         with torch.no_grad():
-            for r, row in enumerate(self.rows):
-                row.copy_(tensors[f"rows.{r}"])
+            for i, matrix in enumerate(self.matrices):
+                matrix.copy_(tensors[f"rows.{i}"])
             for name, value in self.fixed.items():
                 value.copy_(tensors[f"fixed.{name}"])
         restore_optimiser(self.optimiser, tensors, numbers)
@@ -132,7 +138,7 @@ class StackedRun(Run):
         return Ensemble(models, likelihoods)
 
     def _write_rows(self) -> None:
-        for row, flat in zip(self.rows, self.flats, strict=True):
+        for row, flat in zip(self.rows().detach(), self.flats, strict=True):
             flat.write(row)
 
 

@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from whvi.errors import ArgumentError
+from whvi.nn.parts import whole_number
 
 Schedule = Callable[[int], float]
 """A number for each step, from 0. A function of the step alone, so that a run can be resumed anywhere."""
@@ -59,7 +60,7 @@ class LinearWarmup:
     start: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least_one(steps=self.steps)
+        whole_number("steps", self.steps)
         _not_negative(start=self.start)
 
     def __call__(self, step: int) -> float:
@@ -82,7 +83,8 @@ class CyclicWarmup:
     cycles: int = 4
 
     def __post_init__(self) -> None:
-        _at_least_one(period=self.period, cycles=self.cycles)
+        whole_number("period", self.period)
+        whole_number("cycles", self.cycles)
         if not 0.0 < self.share <= 1.0:
             raise ArgumentError(f"share must be more than 0 and at most 1, got {self.share}")
 
@@ -127,9 +129,3 @@ def _not_negative(**values: float) -> None:
     for name, value in values.items():
         if not 0.0 <= value < float("inf"):
             raise ArgumentError(f"{name} must be a finite number that is not negative, got {value}")
-
-
-def _at_least_one(**values: int) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"{name} must be a positive int, got {value!r}")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.inference.algorithm import Terms
+from whvi.nn.parts import whole_number
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,7 @@ class EarlyStopping:
         if self.monitor not in ("elbo", "mnll"):
             raise ArgumentError(f"monitor must be 'elbo' or 'mnll', got {self.monitor!r}")
         for name in ("every", "patience", "samples"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
+            whole_number(name, getattr(self, name))
         if self.margin < 0.0:
             raise ArgumentError(f"margin must not be negative, got {self.margin}")
 

@@ -18,6 +18,7 @@ from whvi.inference.schedules import PowerDecay, Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.model import bayesian_layers
+from whvi.nn.parts import whole_number
 
 MakeOptimiser = Callable[..., Optimizer]
 
@@ -47,8 +48,7 @@ class SVI(Algorithm):
     def __post_init__(self) -> None:
         if not 0.0 < self.learning_rate < float("inf"):
             raise ArgumentError(f"learning_rate must be positive and finite, got {self.learning_rate}")
-        if self.samples < 1:
-            raise ArgumentError(f"samples must be at least 1, got {self.samples}")
+        whole_number("samples", self.samples)
         if self.clip is not None and not self.clip > 0.0:
             raise ArgumentError(f"clip must be positive, or None for no clipping, got {self.clip}")
         if self.precision not in ("full", "bf16"):

@@ -1,15 +1,30 @@
 """Targets that are classes, or yes and no."""
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.likelihoods.base import Likelihood, real_targets, seed_for
+from whvi.nn.parts import whole_number
 from whvi.ops import normal
 
 
-class Categorical(Likelihood):
+class Discrete(Likelihood):
+    """Targets that take few values: ``mean`` is their probabilities, which say all there is to say."""
+
+    @abstractmethod
+    def entropy_of(self, probabilities: Tensor) -> Tensor:
+        """Entropy of targets of these probabilities, in nats: (..., N, outputs) -> (..., N)."""
+
+    def entropy(self, f: Tensor) -> Tensor:
+        """Of the probabilities that f stands for."""
+        return self.entropy_of(self.mean(f))
+
+
+class Categorical(Discrete):
     """y in 0 ... classes - 1 with probabilities softmax(f).
 
     >>> Categorical(2).log_prob(torch.zeros(1, 2), torch.tensor([1]))
@@ -18,9 +33,7 @@ class Categorical(Likelihood):
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
-            raise ArgumentError(f"classes must be an int of 2 or more, got {classes!r}")
-        self.outputs = classes
+        self.outputs = whole_number("classes", classes, least=2)
 
     @property
     def features(self) -> int:
@@ -42,9 +55,9 @@ class Categorical(Likelihood):
         p = f.softmax(-1)
         return p * (1.0 - p)
 
-    def entropy(self, f: Tensor) -> Tensor:
+    def entropy_of(self, probabilities: Tensor) -> Tensor:
         """- sum p log p."""
-        value: Tensor = torch.special.entr(f.softmax(-1)).sum(-1)
+        value: Tensor = torch.special.entr(probabilities).sum(-1)
         return value
 
     def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
@@ -76,7 +89,7 @@ class Categorical(Likelihood):
         return f"classes={self.outputs}"
 
 
-class Bernoulli(Likelihood):
+class Bernoulli(Discrete):
     """Independent outputs, each 1 with probability sigmoid(f) and else 0.
 
     >>> Bernoulli().log_prob(torch.zeros(1, 1), torch.ones(1, 1))
@@ -85,9 +98,7 @@ class Bernoulli(Likelihood):
 
     def __init__(self, outputs: int = 1) -> None:
         super().__init__()
-        if isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1:
-            raise ArgumentError(f"outputs must be a positive int, got {outputs!r}")
-        self.outputs = outputs
+        self.outputs = whole_number("outputs", outputs)
 
     @property
     def features(self) -> int:
@@ -106,9 +117,9 @@ class Bernoulli(Likelihood):
         """p (1 - p)."""
         return f.sigmoid() * (-f).sigmoid()
 
-    def entropy(self, f: Tensor) -> Tensor:
+    def entropy_of(self, probabilities: Tensor) -> Tensor:
         """Summed over outputs."""
-        value: Tensor = (torch.special.entr(f.sigmoid()) + torch.special.entr((-f).sigmoid())).sum(-1)
+        value: Tensor = (torch.special.entr(probabilities) + torch.special.entr(1.0 - probabilities)).sum(-1)
         return value
 
     def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:

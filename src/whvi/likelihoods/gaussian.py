@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.likelihoods.base import Likelihood, real_targets, seed_for
+from whvi.nn.parts import whole_number
 from whvi.ops import normal
 
 _LOG_2_PI = log(2.0 * pi)
@@ -41,15 +42,12 @@ class Gaussian(Likelihood):
         super().__init__()
         if noise not in _NOISE:
             raise ArgumentError(f"noise must be one of {', '.join(_NOISE)}, got {noise!r}")
-        if isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1:
-            raise ArgumentError(f"outputs must be a positive int, got {outputs!r}")
         if isinstance(variance, bool) or not isinstance(variance, int | float):
             raise InputTypeError(f"variance must be a number, got {type(variance).__name__}")
         if not 0.0 < variance < float("inf"):
             raise ArgumentError(f"variance must be positive and finite, got {variance}")
-        if frozen_steps < 0:
-            raise ArgumentError(f"frozen_steps must not be negative, got {frozen_steps}")
-        self.outputs, self.kind, self.frozen_steps = outputs, noise, frozen_steps
+        self.outputs = whole_number("outputs", outputs)
+        self.kind, self.frozen_steps = noise, whole_number("frozen_steps", frozen_steps, least=0)
         start = torch.full((outputs,) if noise == "output" else (), log(variance))
         self.log_variance: Tensor
         if learned:

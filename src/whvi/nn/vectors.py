@@ -1,9 +1,11 @@
 """The random vectors of a layer at a draw."""
 
+import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.nn.draws import Draw, Shape
+from whvi.ops.recording import watched
 from whvi.posterior import DiagonalGaussian, Point, Posterior, make_posterior
 from whvi.posterior.base import wide
 from whvi.posterior.spec import Spec
@@ -73,4 +75,6 @@ def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) ->
     """y plus the bias at a draw: (..., features) -> the same; ``axes`` as for ``value_at``."""
     if bias is None:
         return y
-    return y + value_at(bias, draw, BIAS, axes).to(y.dtype)
+    value = value_at(bias, draw, BIAS, axes).to(y.dtype)
+    # y is fresh from a product: where nobody looks at how it came about, a second tensor of its size is time lost.
+    return y + value if torch.is_grad_enabled() or watched() else y.add_(value)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from whvi.errors import UnsupportedError
-from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from whvi.likelihoods import Discrete, Gaussian, Likelihood
 from whvi.predictive.functions import Group
 
 _STEPS = 200
@@ -27,26 +27,13 @@ def moments(groups: Iterable[Group], count: int) -> tuple[Tensor, ...]:
             origin, dtype = mean[0], f.dtype
         mean = mean - origin
         parts = [mean, mean.square(), torch.zeros_like(mean) if likelihood is None else likelihood.variance(f)]
-        if likelihood is not None and is_discrete(likelihood):
+        if isinstance(likelihood, Discrete):
             parts.append(likelihood.entropy(f))
         added = [part.sum(0, dtype=torch.float64) for part in parts]
         sums = [total + part for total, part in zip(sums, added, strict=True)] if sums else added
     shift, square, *others = (total / count for total in sums)
     found = (origin + shift, (square - shift.square()).clamp_min(0.0), *others)
     return tuple(value.to(dtype) for value in found)
-
-
-def is_discrete(likelihood: Likelihood | None) -> bool:
-    """True for targets whose means are probabilities."""
-    return isinstance(likelihood, Categorical | Bernoulli)
-
-
-def entropy_of(likelihood: Likelihood, probabilities: Tensor) -> Tensor:
-    """Entropy of a discrete target, (rows, outputs) -> (rows,); for several yes-or-no outputs, the sum over them."""
-    value: Tensor = torch.special.entr(probabilities)
-    if isinstance(likelihood, Bernoulli):
-        value = value + torch.special.entr(1.0 - probabilities)
-    return value.sum(-1)
 
 
 def gaussian_entropy(f: Tensor, likelihood: Gaussian) -> Tensor:

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
+from whvi.nn.parts import whole_number
 from whvi.ops import draw_seed
 from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.functions import Functions, Members, Network, Source
@@ -59,8 +60,9 @@ def predict(
     """
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    _whole_number("samples", samples)
-    _whole_number("batch_rows", batch_rows)
+    for name, value in (("samples", samples), ("batch_rows", batch_rows)):
+        if value is not None:
+            whole_number(name, value)
     if draws not in ("function", "example"):
         raise ArgumentError(f"draws must be 'function' or 'example', got {draws!r}")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
@@ -106,12 +108,3 @@ def _source(model: nn.Module, likelihood: Likelihood | None) -> Source:
     if likelihood is not None and not isinstance(likelihood, Likelihood):
         raise InputTypeError(f"likelihood must be a whvi.likelihoods.Likelihood, got {type(likelihood).__name__}")
     return Members(model, likelihood) if isinstance(model, Ensemble) else Network(model, likelihood)
-
-
-def _whole_number(name: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputTypeError(f"{name} must be an int, got {type(value).__name__}")
-    if value < 1:
-        raise ArgumentError(f"{name} must be at least 1, got {value}")

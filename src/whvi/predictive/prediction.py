@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError, DeviceError, InputTypeError, ShapeError, UnsupportedError
-from whvi.likelihoods import Categorical, Gaussian, Likelihood
+from whvi.likelihoods import Categorical, Discrete, Gaussian, Likelihood
 from whvi.predictive import metrics, mixture
 from whvi.predictive.functions import Functions, Group, seeds_from
 
@@ -68,8 +68,8 @@ class Prediction:
         its mixture is found by a sum over a grid, anew at each call.
         """
         likelihood = self._need("entropy")
-        if mixture.is_discrete(likelihood):
-            return mixture.entropy_of(likelihood, self.mean)
+        if isinstance(likelihood, Discrete):
+            return likelihood.entropy_of(self.mean)
         gaussian = self._gaussian()
         return self._whole(lambda f: (mixture.gaussian_entropy(f, gaussian),))[0]
 
@@ -77,7 +77,7 @@ class Prediction:
     def mutual_information(self) -> Tensor:
         """I(y; f) = entropy - E[entropy of p(y | f)] in nats, what a target would tell about the function: (N,)."""
         entropy = self.entropy
-        discrete = mixture.is_discrete(self._functions.likelihood)
+        discrete = isinstance(self._functions.likelihood, Discrete)
         expected = self._mean_entropy[0] if discrete else self._average(_entropy, self.mean)
         return (entropy - expected).clamp_min(0.0)
 
