@@ -137,7 +137,7 @@ def show(record: dict[str, Any]) -> str:
 def main() -> None:
     """Run what was asked for and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=list(ASKED), choices=list(ASKED))
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(ASKED)}; default all")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--table", action="store_true", help="only print the table of the record")
     parser.add_argument("--ratio", action="store_true", help="only measure the times again")
@@ -145,7 +145,7 @@ def main() -> None:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     if not options.table:
         torch.set_num_threads(1)
-        for name in options.names:
+        for name in options.names or ASKED:
             results = record.get(name, {}) if options.ratio else train(name, options.steps)
             record[name] = {**results, **ratio(name)}
             RECORD.write_text(json.dumps(record, indent=1) + "\n")

@@ -8,7 +8,6 @@ one run. Writes ``results/bench/sbc.json`` and ``docs/sbc.png``.
 
 import json
 import time
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -50,13 +49,11 @@ def functionals(g: Tensor) -> Tensor:
     return torch.cat([g, g.square().sum(-1, keepdim=True)], -1)
 
 
-def infer(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 1500) -> Tensor:
+def infer(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) -> Tensor:
     """Draws of g for each data set: (R, DRAWS, 5)."""
     models = [layer(posterior) for _ in data]
     likelihoods = [Gaussian(variance=NOISE, learned=False) for _ in data]
-    settings = SVI(
-        0.05, schedule=lambda step: 0.997**step, samples=4, optimiser=partial(torch.optim.Adam, foreach=True)
-    )
+    settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=4, optimiser=partial(torch.optim.Adam, foreach=True))
     fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=ROWS, progress=None)
     with torch.no_grad():
         return functionals(torch.stack([m.g.rsample((DRAWS,), seed=torch.tensor(r)) for r, m in enumerate(models)]))

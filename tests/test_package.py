@@ -54,8 +54,9 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
     assert '"cp311"' in build
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/layers.md", "docs/law.md"])
-def test_examples_run_as_written(page: str) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/layers.md", "docs/law.md", "docs/inference.md"])
+def test_examples_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:
@@ -63,7 +64,13 @@ def test_examples_run_as_written(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "command"), [("docs/transform.md", ["targets.py"]), ("docs/layers.md", ["layers.py", "--table"])]
+    ("page", "command"),
+    [
+        ("docs/transform.md", ["targets.py"]),
+        ("docs/layers.md", ["layers.py", "--table"]),
+        ("docs/inference.md", ["prediction.py", "--table"]),
+        ("docs/inference.md", ["replicas.py", "--table"]),
+    ],
 )
 def test_published_speed_is_that_of_the_record(page: str, command: list[str]) -> None:
     script, *options = command
