@@ -53,7 +53,7 @@ def infer(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) -
     """Draws of g for each data set: (R, DRAWS, 5)."""
     models = [layer(posterior) for _ in data]
     likelihoods = [Gaussian(variance=NOISE, learned=False) for _ in data]
-    settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=4, optimiser=partial(torch.optim.Adam, foreach=True))
+    settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=4)
     fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=ROWS, progress=None)
     with torch.no_grad():
         return functionals(torch.stack([m.g.rsample((DRAWS,), seed=torch.tensor(r)) for r, m in enumerate(models)]))
