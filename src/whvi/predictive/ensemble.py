@@ -122,7 +122,12 @@ class Ensemble(nn.Module):
         return rebuilt(self._templates[0], tensors)
 
     def functions(
-        self, x: Tensor, members: slice | None = None, *, seeds: Tensor | None = None, draws: str = "function"
+        self,
+        x: Tensor,
+        members: slice | Sequence[int] | None = None,
+        *,
+        seeds: Tensor | None = None,
+        draws: str = "function",
     ) -> Tensor:
         """Outputs of members: (rows, ...) -> (m, rows, ...).
 
@@ -176,10 +181,13 @@ class Stack(nn.Module):
             else:
                 self.register_buffer(self._names[name], tensor.detach())
 
-    def tensors(self, members: slice | None = None) -> dict[str, Tensor]:
+    def tensors(self, members: slice | Sequence[int] | None = None) -> dict[str, Tensor]:
         """The tensors by name, all members or some."""
         found = {name: getattr(self, own) for name, own in self._names.items()}
-        return found if members is None else {name: tensor[members] for name, tensor in found.items()}
+        if members is None:
+            return found
+        index = members if isinstance(members, slice) else torch.tensor(members)
+        return {name: tensor[index] for name, tensor in found.items()}
 
 
 def rebuilt(module: Module, tensors: Mapping[str, Tensor]) -> Module:

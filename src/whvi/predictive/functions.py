@@ -48,12 +48,8 @@ class Source(ABC):
     """The likelihood of all functions, where it is one."""
 
     @abstractmethod
-    def count(self, samples: int | None) -> int:
-        """How many functions there are to evaluate when ``samples`` are asked for."""
-
-    @abstractmethod
-    def groups(self, count: int) -> list[range]:
-        """Which functions are evaluated together."""
+    def count(self) -> int:
+        """How many functions there are to evaluate."""
 
     @abstractmethod
     def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
@@ -67,16 +63,13 @@ class Source(ABC):
 class Network(Source):
     """Draws of one model: a group of them is one pass over the rows repeated."""
 
-    def __init__(self, model: nn.Module, likelihood: Likelihood | None) -> None:
+    def __init__(self, model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> None:
         self.module, self.layers, self.given = model, bayesian_layers(model), likelihood
+        self.samples = samples or 64
 
-    def count(self, samples: int | None) -> int:
+    def count(self) -> int:
         """A model without Bayesian layers is one function."""
-        return (samples or 64) if self.layers else 1
-
-    def groups(self, count: int) -> list[range]:
-        """One after the other."""
-        return [range(start, min(start + GROUP, count)) for start in range(0, count, GROUP)]
+        return self.samples if self.layers else 1
 
     def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
         """The batch, repeated for each function of a group."""
@@ -98,37 +91,34 @@ class Network(Source):
 
 
 class Members(Source):
-    """Members of an ensemble: function s is member s mod M."""
+    """Members of an ensemble: all of them, or fewer that are spread over it, or each several times where they draw."""
 
-    def __init__(self, ensemble: Ensemble, likelihood: Likelihood | None) -> None:
+    def __init__(self, ensemble: Ensemble, likelihood: Likelihood | None, samples: int | None) -> None:
         self.module = self.ensemble = ensemble
         self.layers, self.given = ensemble.layers, likelihood
+        size = len(ensemble)
+        count = size if samples is None else samples if self.layers else min(samples, size)
+        # The samples of a Markov chain stand side by side: the first few would be the beginning of one chain.
+        self.order = [s * size // count if count < size else s % size for s in range(count)]
 
-    def count(self, samples: int | None) -> int:
+    def count(self) -> int:
         """Members that do not draw are evaluated once."""
-        size = len(self.ensemble)
-        return size if samples is None else samples if self.layers else min(samples, size)
-
-    def groups(self, count: int) -> list[range]:
-        """None runs over the last member, so that each is a slice."""
-        size = len(self.ensemble)
-        starts = [start for first in range(0, count, size) for start in range(first, min(first + size, count), GROUP)]
-        return [range(start, min(start + GROUP, start - start % size + size, count)) for start in starts]
+        return len(self.order)
 
     def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
         """All members of a group at once."""
         for group, own in zip(groups, seeds.unbind(), strict=True):
-            first, size = group.start % len(self.ensemble), len(group)
-            each = own + torch.arange(size, device=own.device).unsqueeze(-1)
-            y = self.ensemble.functions(x, slice(first, first + size), seeds=each, draws=draws)
+            each = own + torch.arange(len(group), device=own.device).unsqueeze(-1)
+            y = self.ensemble.functions(x, self._of(group), seeds=each, draws=draws)
             _check_rows(y.shape[1:], x.shape[0])
             yield y
 
     def likelihood(self, functions: range) -> Likelihood | None:
         """One for all, or each its own."""
-        if self.given is not None:
-            return self.given
-        return self.ensemble.likelihood([function % len(self.ensemble) for function in functions])
+        return self.ensemble.likelihood(self._of(functions)) if self.given is None else self.given
+
+    def _of(self, functions: range) -> list[int]:
+        return [self.order[function % len(self.order)] for function in functions]
 
 
 class Functions:
@@ -137,7 +127,6 @@ class Functions:
     Args:
         source: what they come from.
         x: (N, ...).
-        count: S.
         draws: "function", a draw of weights for each function, or "example", one for each function and row.
         batch_rows: rows in a chunk; default what suits the caches.
         seed: of everything that is drawn.
@@ -146,10 +135,10 @@ class Functions:
     generator that starts from the seed.
     """
 
-    def __init__(self, source: Source, x: Tensor, count: int, draws: str, batch_rows: int | None, seed: int) -> None:
-        self.source, self.x, self.count, self.draws, self.seed = source, x, count, draws, seed
-        self.likelihood = source.likelihood(range(count))
-        self.batch_rows = batch_rows or default_rows(source.module, x, count, self.likelihood)
+    def __init__(self, source: Source, x: Tensor, draws: str, batch_rows: int | None, seed: int) -> None:
+        self.source, self.x, self.count, self.draws, self.seed = source, x, source.count(), draws, seed
+        self.likelihood = source.likelihood(range(self.count))
+        self.batch_rows = batch_rows or default_rows(source.module, x, self.count, self.likelihood)
         parts: dict[str, nn.Module | Tensor] = {"the model": source.module, "x": x}
         self.snapshot = Snapshot(parts if source.given is None else {**parts, "the likelihood": source.given})
 
@@ -161,7 +150,8 @@ class Functions:
         self.snapshot.check()
         rows = self.x.shape[0]
         x = self.x if rows else self.x.new_zeros((1, *self.x.shape[1:]))
-        groups = self.source.groups(self.count if count is None else count)
+        count = self.count if count is None else count
+        groups = [range(start, min(start + GROUP, count)) for start in range(0, count, GROUP)]
         seeds = seeds_from(self.seed, (len(groups), len(self.source.layers))).to(x.device)
         found: list[Tensor] = []
         with torch.no_grad(), evaluating(self.source.module):

@@ -28,7 +28,8 @@ def predict(
 
     Args:
         model: any module that maps rows to rows. One without Bayesian layers is one function, and is evaluated once.
-            Of an ``Ensemble``, function s is member s mod M; members without Bayesian layers are evaluated once.
+            Of an ``Ensemble`` whose members have none, each is evaluated once: all M, or ``samples`` of them that
+            are spread over it. Members with Bayesian layers take turns.
         x: (N, ...), finite; with no rows, all fields are empty.
         samples: how many functions are drawn. None: 64, or the members of an ensemble.
         likelihood: default ``model.likelihood``, if there is one, or the ensemble's own. Without one, the mean and the
@@ -70,9 +71,9 @@ def predict(
     if seed is not None and not -(2**63) <= seed < 2**63:
         raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
     check_inputs(x)
-    source = _source(model, likelihood)
+    source = _source(model, likelihood, samples)
     seed = int(draw_seed()) if seed is None else seed
-    return Prediction(Functions(source, x, source.count(samples), draws, batch_rows, seed))
+    return Prediction(Functions(source, x, draws, batch_rows, seed))
 
 
 def check_inputs(x: object) -> None:
@@ -102,9 +103,11 @@ def check_inputs(x: object) -> None:
         raise ArgumentError(f"x has NaN or inf in {bad} of {x.shape[0]} rows; remove these rows or fill them")
 
 
-def _source(model: nn.Module, likelihood: Likelihood | None) -> Source:
+def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> Source:
     if likelihood is None and not isinstance(model, Ensemble):
         likelihood = getattr(model, "likelihood", None)
     if likelihood is not None and not isinstance(likelihood, Likelihood):
         raise InputTypeError(f"likelihood must be a whvi.likelihoods.Likelihood, got {type(likelihood).__name__}")
-    return Members(model, likelihood) if isinstance(model, Ensemble) else Network(model, likelihood)
+    if isinstance(model, Ensemble):
+        return Members(model, likelihood, samples)
+    return Network(model, likelihood, samples)
