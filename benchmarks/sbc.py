@@ -19,7 +19,7 @@ from whvi.nn import WHVILinear
 from whvi.testing.simulation import Uniformity, calibrate, uniformity
 
 ROOT = Path(__file__).parent.parent
-REPLICATIONS, DRAWS, ROWS, SIZE, NOISE = 1000, 99, 16, 4, 0.5
+REPLICATIONS, DRAWS, ROWS, SIZE, NOISE = 1000, 99, 8, 4, 0.5
 FUNCTIONALS = ("g1", "g2", "g3", "g4", "|g|^2")
 
 
@@ -53,7 +53,7 @@ def infer(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) -
     """Draws of g for each data set: (R, DRAWS, 5)."""
     models = [layer(posterior) for _ in data]
     likelihoods = [Gaussian(variance=NOISE, learned=False) for _ in data]
-    settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=4)
+    settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=2)
     fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=ROWS, progress=None)
     with torch.no_grad():
         return functionals(torch.stack([m.g.rsample((DRAWS,), seed=torch.tensor(r)) for r, m in enumerate(models)]))

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.checkpoint import checkpoint as recompute
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
-from whvi.errors import DivergenceError, WhviError
-from whvi.inference import MAP, SVI, EarlyStopping, LinearWarmup, Moment, fit
+from whvi.errors import DivergenceError, ShapeError, WhviError
+from whvi.inference import MAP, SVI, EarlyStopping, LinearWarmup, Moment, elbo, fit
 from whvi.io import checkpoint
 from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
@@ -121,8 +122,18 @@ def test_another_run_is_not_resumed(data: Data, tmp_path: Path) -> None:
     ]:
         with pytest.raises(WhviError, match=message):
             run(network(), Gaussian(), **change)
-    with pytest.raises(WhviError, match="parameters"):
-        run(network(), Gaussian(noise="output"))
+    for likelihood, message in [
+        (Gaussian(noise="output"), "likelihood.kind was 'scalar' and is 'output'"),
+        (Gaussian(frozen_steps=9), "likelihood.frozen_steps was 0 and is 9"),
+    ]:
+        with pytest.raises(WhviError, match=message):
+            run(network(), likelihood)
+    tighter = network()
+    tighter[0] = WHVILinear(3, 16, prior_variance=0.1)
+    with pytest.raises(WhviError, match=r"model\.0.*variance"):
+        run(tighter, Gaussian())
+    with pytest.raises(WhviError, match="has done 5 steps, but steps is 3"):
+        run(network(), Gaussian(), steps=3)
 
 
 @pytest.mark.parametrize("monitor", ["elbo", "mnll"])
@@ -283,6 +294,121 @@ def test_mc_dropout_and_plain_networks(data: Data) -> None:
         assert history.elbo[-1] > history.elbo[0]
 
 
+class Augmented(TensorDataset):
+    """Draws as it is read."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        x, y = super().__getitem__(index)
+        return x + 0.1 * torch.randn(3), y
+
+
+def test_augmentation_resumes_in_the_same_bits(data: Data, tmp_path: Path) -> None:
+    def run(steps: int, folder: Path | None) -> list[Tensor]:
+        model = network()
+        sampler = RandomSampler(data[0], generator=torch.Generator())
+        loader = DataLoader(Augmented(*data), batch_size=32, sampler=sampler)
+        fit(model, Gaussian(), loader, steps=steps, checkpoint=folder)
+        return bits(model)
+
+    whole = run(20, None)
+    run(13, tmp_path)
+    assert same(whole, run(20, tmp_path))
+
+
+def test_activation_checkpointing_repeats_its_noise(data: Data) -> None:
+    class Recomputed(nn.Module):
+        def __init__(self, inner: nn.Module, again: bool) -> None:
+            super().__init__()
+            self.inner, self.again = inner, again
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = recompute(self.inner, x, use_reentrant=False) if self.again else self.inner(x)
+            return y
+
+    results = []
+    for again in (False, True):
+        model = Recomputed(network(), again)
+        fit(model, Gaussian(), data, steps=3)
+        results.append(bits(model))
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_repeats_of_one_draw_are_draws_of_their_own(data: Data) -> None:
+    """Also where a layer draws once for a batch, more samples make the estimate better."""
+    model = nn.Sequential(WHVILinear(3, 8, draws="batch"), nn.ReLU(), WHVILinear(8, 1, draws="batch"))
+    with torch.no_grad():
+        few, many = (
+            torch.stack([elbo(model, Gaussian(), *data, n_data=120, samples=s).log_likelihood for _ in range(200)])
+            for s in (1, 16)
+        )
+    assert many.std() < 0.5 * few.std()
+
+
+@pytest.mark.parametrize("shape", ["an axis too many", "one row for all", "half the rows"])
+def test_outputs_of_the_wrong_shape_are_not_broadcast(data: Data, shape: str) -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.layer(x)
+            return {"an axis too many": y.unsqueeze(1), "one row for all": y[:1], "half the rows": y[::2]}[shape]
+
+    with pytest.raises(ShapeError, match="the model gives"):
+        fit(Odd(), Gaussian(), data, steps=2)
+
+
+def test_a_mask_of_minus_infinity_can_be_saved(data: Data, tmp_path: Path) -> None:
+    model = network()
+    model.register_buffer("mask", torch.full((2,), -torch.inf))
+    fit(model, Gaussian(), data, steps=3, checkpoint=tmp_path)
+    assert checkpoint.steps(tmp_path) == [3]
+
+
+def test_divergence_in_a_short_window_is_said(data: Data) -> None:
+    with pytest.raises(DivergenceError):
+        fit(network(), Gaussian(), data, steps=50, algorithm=SVI(1e6, optimiser=torch.optim.SGD), record_every=100)
+
+
+def test_the_last_window_may_be_short(data: Data) -> None:
+    history = fit(network(), Gaussian(), data, steps=10, record_every=4).history
+    assert history.steps == [4, 8, 10]
+
+
+def test_a_run_that_a_callback_ended_can_go_on(data: Data, tmp_path: Path) -> None:
+    run = partial(fit, data=data, steps=20, checkpoint=tmp_path)
+    assert run(network(), Gaussian(), callback=lambda moment: True, callback_every=7).history.steps[-1] == 7
+    resumed, whole = network(), network()
+    assert run(resumed, Gaussian()).history.stopped == "steps"
+    fit(whole, Gaussian(), data, steps=20)
+    assert same(bits(resumed), bits(whole))
+
+
+def test_parts_in_eval_mode_stay_there(data: Data) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    model[1].eval()
+    before = model[1].running_mean.clone()
+    fit(model, Gaussian(), data, steps=3)
+    assert [module.training for module in model] == [True, False, True]
+    assert torch.equal(model[1].running_mean, before)
+
+
+def test_groups_of_an_optimiser_keep_their_rates(data: Data) -> None:
+    model = network()
+
+    def optimiser(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
+        return torch.optim.Adam([{"params": parameters[:2], "lr": 0.0}, {"params": parameters[2:]}], lr=lr)
+
+    before = bits(model)
+    fit(model, Gaussian(), data, steps=3, algorithm=SVI(optimiser=optimiser))
+    moved = [not torch.equal(a, b) for a, b in zip(before, bits(model), strict=True)]
+    assert moved == [False, False, *[True] * (len(moved) - 2)]
+    with pytest.raises(WhviError, match="LBFGS"):
+        fit(network(), Gaussian(), data, steps=3, algorithm=SVI(optimiser=torch.optim.LBFGS))
+
+
 def bad_data() -> dict[str, tuple[object, dict[str, object], str]]:
     x, y = torch.randn(10, 3), torch.randn(10, 1)
     nan = torch.full_like(x, float("nan"))
@@ -303,6 +429,11 @@ def bad_data() -> dict[str, tuple[object, dict[str, object], str]]:
         "seed": ((x, y), {"seed": 0.5}, "seed must be an int"),
         "algorithm": ((x, y), {"algorithm": "adam"}, r"SVI\(\)"),
         "mnll without rows": ((x, y), {"early_stopping": EarlyStopping()}, "needs validation"),
+        "validation of another length": (
+            (x, y),
+            {"early_stopping": EarlyStopping(), "validation": (x, y[:3])},
+            "one row",
+        ),
         "rows without stopping": ((x, y), {"validation": (x, y)}, "early_stopping"),
     }
 
@@ -318,6 +449,9 @@ def test_bad_input_is_explained(case: str) -> None:
     ("make", "message"),
     [
         (lambda: SVI(0.0), "learning_rate"),
+        (lambda: SVI("fast"), "learning_rate must be a number"),
+        (lambda: SVI(beta=-1.0), "beta"),
+        (lambda: SVI(schedule="cosine"), "schedule"),
         (lambda: SVI(samples=0), "samples"),
         (lambda: SVI(clip=-1.0), "clip"),
         (lambda: SVI(precision="fp8"), "bf16"),

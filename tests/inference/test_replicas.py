@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "dropout": lambda: mlp(nn.Linear(3, 8), MCDropout(nn.Linear(8, 1), p=0.3)),
     "tensor": lambda: mlp(TensorFactorisedLinear(3, 8), nn.Linear(8, 1)),
     "plain": lambda: mlp(nn.Linear(3, 8), nn.Linear(8, 1)),
-    "normalised": lambda: mlp(nn.Linear(3, 8), nn.BatchNorm1d(8), WHVILinear(8, 1)),
+    "normalised": lambda: mlp(nn.Linear(3, 8, bias=False), nn.BatchNorm1d(8), WHVILinear(8, 1)),
     "convolution": lambda: nn.Sequential(
         nn.Unflatten(1, (1, 1, 3)), WHVIConv2d(1, 4, 1), nn.Flatten(), MeanFieldLinear(12, 1)
     ),
@@ -84,6 +85,76 @@ def test_a_replica_ends_where_its_model_ends_alone(make: Callable[[], nn.Module]
             assert replica[r] == pytest.approx(single, rel=1e-9)
         with pytest.raises(AssertionError):
             close(models[r], start[r])  # it did learn
+
+
+class Shared(nn.Module):
+    """A layer with two names, a parameter in two layers, and a likelihood of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = self.again = WHVILinear(3, 3)
+        self.one, self.other = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.other.weight = self.one.weight
+        self.last = MeanFieldLinear(3, 1)
+        self.likelihood = Gaussian(frozen_steps=5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.last(self.other(self.one(self.again(self.first(x).relu()).relu()).relu()))
+        return y
+
+
+@pytest.mark.parametrize("algorithm", [SVI(1e-2), SVI(1e-2, samples=2)])
+def test_shared_layers_tied_parameters_and_a_likelihood_inside(algorithm: SVI) -> None:
+    models, _, data = problem(Shared, (30, 30))
+    likelihoods = [model.likelihood for model in models]
+    twins = copy.deepcopy(models)
+    fit_replicas(models, likelihoods, data, steps=STEPS, algorithm=algorithm)
+    for r, (model, twin) in enumerate(zip(models, twins, strict=True)):
+        fit(twin, twin.likelihood, data[r], steps=STEPS, algorithm=algorithm, seed=r)
+        close(model, twin)
+        assert all(type(parameter) is nn.Parameter for parameter in model.parameters())
+        assert model.again is model.first
+
+
+def test_many_draws_in_a_step() -> None:
+    """More seeds than a step is given at first: it is begun again, and counts once."""
+
+    def make() -> nn.Module:
+        return nn.Sequential(
+            nn.BatchNorm1d(3), WHVILinear(3, 2), *(WHVILinear(2, 2) for _ in range(30)), nn.Linear(2, 1)
+        )
+
+    models, likelihoods, data = problem(make, (20, 20))
+    twin, twin_likelihood = copy.deepcopy((models[1], likelihoods[1]))
+    fit_replicas(models, likelihoods, data, steps=2)
+    fit(twin, twin_likelihood, data[1], steps=2, seed=1)
+    close(models[1], twin)
+    assert int(models[1][0].num_batches_tracked) == 2
+
+
+def test_weight_decay_does_not_thaw_the_noise() -> None:
+    models, _, data = problem(MODELS["plain"], (20, 20))
+    likelihoods = [Gaussian(frozen_steps=100).double() for _ in models]
+    alone, start = Gaussian(frozen_steps=100).double(), likelihoods[0].noise
+    settings = SVI(1e-2, optimiser=partial(torch.optim.AdamW, weight_decay=0.5))
+    fit_replicas(models, likelihoods, data, steps=20, algorithm=settings)
+    fit(MODELS["plain"]().double(), alone, data[0], steps=20, algorithm=settings)
+    assert [likelihood.noise for likelihood in (*likelihoods, alone)] == [start] * 3
+
+
+def test_callbacks_and_interruptions_see_the_models_as_they_are() -> None:
+    models, likelihoods, data = problem(MODELS["plain"], (20, 20))
+    seen = []
+
+    def callback(moment: Moment) -> None:
+        seen.append([p.detach().clone() for p in models[0].parameters()])
+        if moment.step == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_replicas(models, likelihoods, data, steps=50, callback=callback, callback_every=2, record_every=100)
+    assert not torch.equal(seen[0][0], seen[1][0])
+    assert torch.equal(seen[-1][0], next(models[0].parameters()))
 
 
 def test_classes_and_samples() -> None:
@@ -157,6 +228,10 @@ def bad_calls() -> dict[str, tuple[Callable[[], object], str]]:
     models, likelihoods, data = problem(MODELS["plain"], (20, 20))
     wide, *_ = problem(lambda: mlp(nn.Linear(3, 9), nn.Linear(9, 1)), (20,))
     x, y = data[0]
+    other = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+    tight = [MeanFieldLinear(3, 1, prior_variance=v).double() for v in (1.0, 0.1)]
+    common = nn.Linear(3, 8).double()
+    entangled = [mlp(common, nn.Linear(8, 1).double()) for _ in range(2)]
 
     def call(
         m: object = models, like: object = likelihoods, d: object = data, **options: object
@@ -169,8 +244,12 @@ def bad_calls() -> dict[str, tuple[Callable[[], object], str]]:
         "too few seeds": (call(seeds=[1]), "and 1 of them"),
         "one model twice": (call([models[0]] * 2), "copy.deepcopy"),
         "one likelihood twice": (call(like=[likelihoods[0]] * 2), "copy.deepcopy"),
-        "shapes": (call([models[0], wide[0]]), r"differ in model.0.bias, model.0.weight"),
+        "shapes": (call([models[0], wide[0]]), r"model.0.out_features was 8 and is 9"),
         "rows": (call(d=[(x, y), (x[:, :2], y)]), "one shape"),
+        "priors": (call(tight), "prior"),
+        "activations": (call([models[0], other]), "model.1.kind was 'ReLU' and is 'Tanh'"),
+        "frozen steps": (call(like=[likelihoods[0], Gaussian()]), "frozen_steps was 5 and is 0"),
+        "shared parameters": (call(entangled), "copy.deepcopy"),
         "settings": (call(algorithm=[SVI(), SVI(clip=1.0)]), "learning_rate and schedule only"),
         "nan": (call(d=[(x, y), (x * float("nan"), y)]), "NaN"),
         "not a model": (call([models[0], "model"]), "nn.Module"),

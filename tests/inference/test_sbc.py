@@ -1,11 +1,10 @@
 """Simulation-based calibration of ``whvi.fit``: the posterior is right on average over data that the model makes."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+from loading import benchmark
 
 from whvi.errors import ShapeError
 from whvi.testing.simulation import ranks, uniformity
@@ -15,13 +14,7 @@ DRAWS = 99
 
 @pytest.fixture(scope="module")
 def sbc() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks/sbc.py"
-    spec = importlib.util.spec_from_file_location("sbc", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("sbc")
 
 
 @pytest.mark.slow
@@ -34,7 +27,7 @@ def test_a_full_covariance_is_calibrated(sbc: ModuleType) -> None:
 @pytest.mark.slow
 def test_a_diagonal_covariance_is_found_out(sbc: ModuleType) -> None:
     """The same test has the power to see a posterior that is too narrow."""
-    assert sbc.run("diagonal", 300).p_value.min() < 1e-6
+    assert sbc.run("diagonal", 200).p_value.min() < 1e-4
 
 
 def test_ranks_of_exact_draws_are_uniform() -> None:

@@ -12,6 +12,7 @@ from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, U
 from whvi.inference.diagnostics import effective_sample_size, split_rhat
 from whvi.inference.fit import fit
 from whvi.inference.sghmc import SGHMC, Chains
+from whvi.inference.stopping import EarlyStopping
 from whvi.likelihoods import Categorical, Gaussian
 from whvi.nn import MeanFieldLinear
 from whvi.predictive.ensemble import Ensemble
@@ -289,7 +290,7 @@ def test_fit_runs_it_and_resumes_it(tmp_path: Path) -> None:
     assert len(whole) == 2 * 6
     assert torch.equal(whole.functions(x), parts.functions(x))
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
-    with pytest.raises(ArgumentError, match="no samples yet"):
+    with pytest.raises(ArgumentError, match="leave no sample"):
         fit(network(), Gaussian(), (x, y), algorithm=settings, steps=10)
 
 
@@ -386,3 +387,36 @@ def test_restore_refuses_another_run() -> None:
         other.restore(tensors, {})
     with pytest.raises(ArgumentError, match="lack kept, velocity"):
         other.restore({name: value for name, value in tensors.items() if name not in ("kept", "velocity")}, {})
+
+
+def test_minibatches_of_fit_leave_the_spread_right() -> None:
+    """The correction for the noise of a batch holds for rows that are drawn independently, as ``fit`` does here."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1000, 3, generator=generator)
+    y = x @ torch.tensor([[1.0], [-1.0], [0.5]]) + torch.randn(1000, 1, generator=generator)
+    model, likelihood = nn.Linear(3, 1, bias=False), Gaussian(variance=1.0, learned=False)
+    settings = SGHMC(burn_in=1000, thin=10, keep=400, chains=16)
+    result = fit(model, likelihood, (x, y), steps=4000, algorithm=settings, batch_size=64)
+    exact = torch.linalg.inv(x.mT @ x + torch.eye(3)).diagonal().sqrt()
+    ratio = result.run.samples["weight"].flatten(0, 2).std(0) / exact
+    assert (ratio - 1.0).abs().max() < 0.12, ratio
+
+
+def test_bad_calls_of_fit_are_explained() -> None:
+    x, y = torch.randn(20, 3), torch.randn(20, 1)
+    stopping = EarlyStopping("elbo")
+    with pytest.raises(UnsupportedError, match="no best place"):
+        fit(nn.Linear(3, 1), Gaussian(), (x, y), steps=100, algorithm=SGHMC(burn_in=1, thin=1), early_stopping=stopping)
+    with pytest.raises(DtypeError, match="float32 or float64"):
+        SGHMC().init(nn.Linear(3, 1).bfloat16(), Gaussian(), 20)
+
+
+def test_a_layer_with_two_names_is_sampled_once() -> None:
+    inner = nn.Linear(4, 4)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), inner, nn.Tanh(), inner, nn.Linear(4, 1))
+    result = fit(
+        model, Gaussian(), (torch.randn(20, 3), torch.randn(20, 1)), steps=30, algorithm=SGHMC(burn_in=10, thin=5)
+    )
+    assert all(type(parameter) is nn.Parameter for parameter in model.parameters())
+    assert "4.weight" not in result.run.samples
+    assert result.posterior(torch.randn(7, 3)).shape == (16, 7, 1)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -27,8 +27,8 @@ class Run(ABC):
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step, with a batch of inputs and checked targets. ``step`` counts from 0.
 
-        All randomness comes from ``whvi.ops.draw_seed`` and torch's generator, which ``whvi.fit`` seeds for each step:
-        so a step is a function of its number, the state and the batch, and a run that is resumed repeats it.
+        All randomness comes from torch's generator, also through ``whvi.ops.draw_seed``; ``whvi.fit`` seeds it for each
+        step. So a step is a function of its number, the state and the batch, and a run that is resumed repeats it.
         """
 
     @abstractmethod
@@ -44,7 +44,11 @@ class Run(ABC):
         """Go on from what ``tensors`` and ``numbers`` gave."""
 
     def finish(self) -> None:  # noqa: B027 (most have nothing to do)
-        """Leave the result in the model and the likelihood, where it is not there already."""
+        """Leave the result in the model and the likelihood, where it is not there already; the run may go on."""
+
+    def learned(self) -> list[Tensor]:
+        """The tensors that steps change, which must stay finite."""
+        return list(self.model.parameters())
 
     def posterior(self) -> nn.Module:
         """What to predict with: the model, or many of them."""
@@ -53,6 +57,12 @@ class Run(ABC):
 
 class Algorithm(ABC):
     """Settings of a way of inference, as a frozen dataclass of plain values."""
+
+    replacement: ClassVar[bool] = False
+    """Whether the rows of a batch are drawn independently, or each once in a pass over the data."""
+
+    def check_call(self, steps: int, early_stopping: bool) -> None:  # noqa: B027 (most have nothing to refuse)
+        """Raise the error that says why a fit of so many steps cannot end well, if it cannot."""
 
     @abstractmethod
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:

@@ -34,11 +34,12 @@ class Batches(ABC):
 class RowStream:
     """An endless stream of row numbers: all N in random order, then all N in another order, and so on.
 
-    Every batch has the same size, and after any number of whole passes every row was seen equally often.
+    Every batch has the same size, and after any number of whole passes every row was seen equally often. With
+    ``replacement`` each row of a batch is drawn from all N instead.
     """
 
-    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
-        self.rows, self.seed = rows, seed
+    def __init__(self, rows: int, batch_size: int, seed: int, replacement: bool = False) -> None:
+        self.rows, self.seed, self.replacement = rows, seed, replacement
         self.batch_size = min(batch_size, rows)
         self._orders: dict[int, Tensor] = {}
 
@@ -46,6 +47,9 @@ class RowStream:
         """Row numbers of a step, (batch_size,); None stands for all rows, when they are one batch."""
         if self.batch_size == self.rows:
             return None
+        if self.replacement:
+            generator = torch.Generator().manual_seed(mix(self.seed, "rows", step))
+            return torch.randint(self.rows, (self.batch_size,), generator=generator)
         start = step * self.batch_size
         epoch, place = divmod(start, self.rows)
         first = self._order(epoch)[place : place + self.batch_size]
@@ -64,11 +68,13 @@ class RowStream:
 class TensorBatches(Batches):
     """Minibatches of tensors in memory."""
 
-    def __init__(self, x: Tensor, y: Tensor, likelihood: Likelihood, batch_size: int, seed: int) -> None:
+    def __init__(
+        self, x: Tensor, y: Tensor, likelihood: Likelihood, batch_size: int, seed: int, replacement: bool = False
+    ) -> None:
         check_rows(x, y)
         self.x, self.y = x, likelihood.targets(y)
         self.n_data = len(x)
-        self.stream = RowStream(len(x), whole_number("batch_size", batch_size), seed)
+        self.stream = RowStream(len(x), whole_number("batch_size", batch_size), seed, replacement)
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
         """``batch_size`` rows, or all of them."""
@@ -77,7 +83,7 @@ class TensorBatches(Batches):
 
     def identity(self) -> dict[str, Any]:
         """Rows and their hash."""
-        return {"n_data": self.n_data, "batch_size": self.stream.batch_size, "sha256": _hash(self.x, self.y)}
+        return {"n_data": self.n_data, "batch_size": self.stream.batch_size, "sha256": digest(self.x, self.y)}
 
 
 class StackedBatches(Batches):
@@ -105,7 +111,7 @@ class StackedBatches(Batches):
         self.x, self.y = (torch.cat([part[i] for part in parts]) for i in (0, 1))
         self.first = torch.tensor([0, *lengths[:-1]]).cumsum(0).unsqueeze(-1)
         self.streams = [RowStream(n, size, seed) for n, seed in zip(lengths, seeds, strict=True)]
-        self.identities = [_hash(x, y) for x, y in parts]
+        self.parts = parts
         self._all = torch.stack([torch.arange(size) for _ in lengths])
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
@@ -116,7 +122,7 @@ class StackedBatches(Batches):
 
     def identity(self) -> dict[str, Any]:
         """Rows and hashes of all."""
-        return {"batch_size": self.streams[0].batch_size, "sha256": self.identities}
+        return {"batch_size": self.streams[0].batch_size, "sha256": [digest(*part) for part in self.parts]}
 
 
 class LoaderBatches(Batches):
@@ -129,20 +135,22 @@ class LoaderBatches(Batches):
                 n_data = len(loader.dataset)  # type: ignore[arg-type]
             except TypeError:
                 raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
-        if n_data < 1:
-            raise ArgumentError("the DataLoader has no rows; give at least one example")
-        self.n_data = n_data
-        self._next, self._batches = -1, self._stream()
+            if n_data == 0:
+                raise ArgumentError("the DataLoader has no rows; give at least one example")
+        self.n_data = whole_number("n_data", n_data)
+        self._next = 0
+        self._batches: Iterator[Any] = iter(())
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
         """The next batch; batches before the first step that is asked for are passed over."""
-        while True:
+        if step < self._next:
+            raise ArgumentError(f"step {step} is over; a DataLoader goes forward only")
+        if self._next == 0:
+            self._next, self._batches = self._stream_to(step)
+        batch: Any = None
+        while self._next <= step:
             batch = next(self._batches)
             self._next += 1
-            if self._next == step:
-                break
-            if self._next > step:
-                raise ArgumentError(f"step {step} is over; a DataLoader goes forward only")
         if not isinstance(batch, tuple | list) or len(batch) != 2:
             raise InputTypeError("a batch of the DataLoader must be a pair (x, y)")
         check_rows(*batch)
@@ -154,25 +162,39 @@ class LoaderBatches(Batches):
         """Rows of all and of a batch; the rows themselves are not known before they are loaded."""
         return {"n_data": self.n_data, "batch_size": self.loader.batch_size}
 
-    def _stream(self) -> Iterator[Any]:
-        epoch = 0
+    def _stream_to(self, step: int) -> tuple[int, Iterator[Any]]:
+        """Batches from the beginning of the pass that a step belongs to, where passes have a known length."""
+        try:
+            length = len(self.loader)
+        except TypeError:
+            length = 0
+        passes = step // length if length else 0
+        return passes * length, self._stream(passes)
+
+    def _stream(self, epoch: int) -> Iterator[Any]:
         while True:
             seed = mix(self.seed, "pass", epoch)
+            for generator in (self.loader.generator, getattr(self.loader.sampler, "generator", None)):
+                if generator is not None:
+                    generator.manual_seed(seed)
             torch.manual_seed(seed)
-            if self.loader.generator is not None:
-                self.loader.generator.manual_seed(seed)
-            empty = True
-            for batch in self.loader:
-                empty = False
+            count, batches = 0, iter(self.loader)
+            while True:
+                torch.manual_seed(mix(seed, count))  # a dataset may draw, as augmentation does
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                count += 1
                 yield batch
-            if empty:
+            if count == 0:
                 raise ArgumentError("the DataLoader gave no batch; does drop_last leave any?")
             epoch += 1
 
 
-def _hash(*tensors: Tensor) -> str:
-    digest = sha256()
+def digest(*tensors: Tensor) -> str:
+    """The sha256 of tensors, with their shapes and dtypes."""
+    found = sha256()
     for tensor in tensors:
-        digest.update(repr((tuple(tensor.shape), str(tensor.dtype))).encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+        found.update(repr((tuple(tensor.shape), str(tensor.dtype))).encode())
+        found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()

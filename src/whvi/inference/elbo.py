@@ -9,6 +9,8 @@ from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
+from whvi.nn.draws import fixed_draws, fixing
+from whvi.nn.model import bayesian_layers
 from whvi.nn.parts import whole_number
 from whvi.posterior.precision import wide
 from whvi.predictive.predict import check_inputs
@@ -87,8 +89,18 @@ def expected_log_likelihood(
     model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n_data: int | Tensor, samples: int = 1
 ) -> Tensor:
     """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
-    f = model(x if samples == 1 else x.repeat(samples, *(1,) * (x.ndim - 1)))
-    likelihood.check(f)
+    if samples == 1:
+        f = model(x)
+    else:
+        known = fixed_draws() or {}
+        once = [layer for layer in bayesian_layers(model) if layer.draws == "batch" and layer not in known]
+        with fixing({layer: layer.draw((samples,)) for layer in once}):  # one draw for each repeat, not one for all
+            f = model(x.repeat(samples, *(1,) * (x.ndim - 1)))
+    if tuple(f.shape) != (samples * len(x), likelihood.features):
+        raise ShapeError(
+            f"the model gives {tuple(f.shape)} for {samples * len(x)} rows, but {type(likelihood).__name__} takes "
+            f"({samples * len(x)}, {likelihood.features}); give the model {likelihood.features} outputs for each row"
+        )
     f = wide(f)
     if samples > 1:
         f = f.unflatten(0, (samples, -1))

@@ -1,6 +1,7 @@
 """``whvi.fit``: from a model, a likelihood and data to a posterior. And the same for many models at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -11,17 +12,17 @@ from torch.utils.data import DataLoader
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
-from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches
+from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, digest
+from whvi.inference.elbo import check_rows
 from whvi.inference.history import History
-from whvi.inference.identity import describe, parameters_of
 from whvi.inference.loop import Callback, Loop
 from whvi.inference.replicas import StackedRun
 from whvi.inference.seeds import mix
 from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import MAP, SVI
 from whvi.likelihoods import Likelihood
+from whvi.nn.anatomy import anatomy, describe
 from whvi.nn.parts import whole_number
-from whvi.ops import seeded
 from whvi.predictive import predict
 
 Data = tuple[Tensor, Tensor]
@@ -67,11 +68,12 @@ def fit(
         model: maps inputs to the numbers that the likelihood takes.
         likelihood: the law of targets; its noise is learned along.
         data: (x, y) tensors, or a DataLoader of such pairs.
-        steps: how many updates. A run that is resumed with more steps goes on.
+        steps: how many updates. A run that is resumed with more steps goes on, unless it was stopped early.
         algorithm: ``SVI()`` by default; or ``MAP()``, ``NoisyKFAC()``, ``SGHMC()``.
         batch_size: rows of a step, for tensors; all rows when there are fewer.
         n_data: rows of the whole data set, for a DataLoader that does not know.
-        seed: of batches and noise: the same seed gives the same bits on the same machine.
+        seed: of batches and noise: the same seed gives the same bits on the same machine, for one fit at a time (torch
+            has one generator for all threads).
         validation: (x, y) that early stopping looks at.
         early_stopping: when to stop before the last step.
         callback: called with a ``Moment`` every ``callback_every`` steps; True ends the run.
@@ -98,13 +100,16 @@ def fit(
     else:
         if n_data is not None:
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
-        batches = TensorBatches(*_pair("data", data), likelihood, batch_size, seed)
+        x, y = _pair("data", data)
+        batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement)
     validate = None
     if early_stopping is not None:
         if early_stopping.monitor == "mnll" and validation is None:
             raise ArgumentError("early stopping on 'mnll' needs validation=(x, y); or use monitor='elbo'")
         if validation is not None:
             x, y = _pair("validation", validation)
+            check_rows(x, y)
+            likelihood.targets(y)
             samples = early_stopping.samples
             fixed = mix(seed, "validation")
 
@@ -113,11 +118,10 @@ def fit(
 
     elif validation is not None:
         raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
-    with torch.random.fork_rng(), seeded(mix(seed, "init")):
-        torch.manual_seed(mix(seed, "init torch"))
+    algorithm.check_call(whole_number("steps", steps), early_stopping is not None)
+    with torch.random.fork_rng():
+        torch.manual_seed(mix(seed, "init"))
         run = algorithm.init(model, likelihood, batches.n_data)
-    training = model.training
-    model.train()
     loop = Loop(
         run=run,
         batches=batches,
@@ -128,9 +132,12 @@ def fit(
         identity={
             "algorithm": describe(algorithm),
             "early_stopping": describe(early_stopping),
+            "validation": None if validation is None else digest(*validation),
             "seed": seed,
-            "data": batches.identity(),
-            "parameters": parameters_of(model, likelihood),
+            "data": batches.identity() if checkpoint is not None else None,
+            **anatomy(model),
+            **anatomy(likelihood, "likelihood"),
+            "fixed": digest(*likelihood.buffers()),
         },
         history=History(_window(record_every, steps)),
         watch=None if early_stopping is None else Watch(early_stopping),
@@ -142,10 +149,8 @@ def fit(
         progress=progress,
         log_dir=log_dir,
     )
-    try:
+    with training(model):
         seconds = loop.go()
-    finally:
-        model.train(training)
     return Fit(run.posterior(), loop.history, run, seconds)
 
 
@@ -177,7 +182,8 @@ def fit_replicas(
 
     The result's posterior is an ``Ensemble`` of the R models; each of ``models`` is fitted too.
 
-    Law: each model ends where ``fit`` would take it alone, with its seed, within rounding.
+    Law: each model ends where ``fit`` would take it alone, with its seed and that size of batch, within rounding.
+    Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws are others.
     """
     count = len(models)
     settings = [algorithm or SVI()] * count if isinstance(algorithm, SVI | None) else list(algorithm)
@@ -195,9 +201,6 @@ def fit_replicas(
             raise ArgumentError(f"replicas may differ in learning_rate and schedule only, got {first} and {one}")
     batches = StackedBatches([_pair("data", pair) for pair in data], likelihoods[0], batch_size, seeds)
     run = StackedRun(settings, models, likelihoods, batches.counts, seeds)
-    training = [model.training for model in models]
-    for model in models:
-        model.train()
     loop = Loop(
         run=run,
         batches=batches,
@@ -208,8 +211,10 @@ def fit_replicas(
         identity={
             "algorithm": describe(settings),
             "seeds": seeds,
-            "data": batches.identity(),
-            "parameters": parameters_of(models[0], likelihoods[0]),
+            "data": batches.identity() if checkpoint is not None else None,
+            **anatomy(models[0]),
+            **anatomy(likelihoods[0], "likelihood"),
+            "fixed": [digest(*likelihood.buffers()) for likelihood in likelihoods],
         },
         history=History(_window(record_every, steps)),
         callback=callback,
@@ -218,11 +223,8 @@ def fit_replicas(
         checkpoint_every=checkpoint_every,
         progress=progress,
     )
-    try:
+    with training(*models):
         seconds = loop.go()
-    finally:
-        for model, flag in zip(models, training, strict=True):
-            model.train(flag)
     return Fit(run.posterior(), loop.history, run, seconds)
 
 
@@ -244,6 +246,23 @@ def deep_ensemble(
         options: as for ``fit_replicas``.
     """
     return fit_replicas(models, likelihoods, [data] * len(models), steps=steps, algorithm=algorithm or MAP(), **options)
+
+
+@contextmanager
+def training(*models: nn.Module) -> Iterator[None]:
+    """Models in training mode for a block, and each module in its own mode again after it.
+
+    A model that is in training mode already is left as it is: parts of it may be in eval mode on purpose.
+    """
+    flags = [(module, module.training) for model in models for module in model.modules()]
+    for model in models:
+        if not model.training:
+            model.train()
+    try:
+        yield
+    finally:
+        for module, flag in flags:
+            module.training = flag
 
 
 def _check_modules(model: object, likelihood: object) -> None:

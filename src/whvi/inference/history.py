@@ -14,7 +14,7 @@ class History:
     """Means over windows of steps, in nats for the whole data set. With replicas each entry is a list, one for each."""
 
     every: int
-    """Steps in a window."""
+    """Steps in a window; the last one may be shorter. A run that is resumed keeps its own."""
     steps: list[int] = field(default_factory=list)
     """The last step of each window, counted from 1."""
     log_likelihood: list[Any] = field(default_factory=list)
@@ -42,10 +42,14 @@ class History:
         report = torch.stack((terms.log_likelihood, terms.kl)).double().cpu()
         self._sum = report if self._count == 0 else self._sum + report
         self._count += 1
-        if (step + 1) % self.every:
+        return (step + 1) % self.every == 0 and self.close(step + 1, noise)
+
+    def close(self, done: int, noise: Any) -> bool:
+        """End the window after ``done`` steps; False when there is nothing in it."""
+        if self._count == 0:
             return False
         log_likelihood, kl = (self._sum / self._count).tolist()
-        self.steps.append(step + 1)
+        self.steps.append(done)
         self.log_likelihood.append(log_likelihood)
         self.kl.append(kl)
         self.noise.append(noise() if callable(noise) else noise)
@@ -54,12 +58,12 @@ class History:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """All of it as tensors and JSON."""
-        names = ("steps", "log_likelihood", "kl", "noise", "validation")
+        names = ("every", "steps", "log_likelihood", "kl", "noise", "validation")
         return {"history.sum": self._sum}, {"count": self._count, **{name: getattr(self, name) for name in names}}
 
     def restore(self, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
         """As it was."""
-        self._sum, self._count = tensors["history.sum"], numbers["count"]
+        self._sum, self._count, self.every = tensors["history.sum"], numbers["count"], numbers["every"]
         for name in ("steps", "log_likelihood", "kl", "noise"):
             setattr(self, name, list(numbers[name]))
         self.validation = [(step, value) for step, value in numbers["validation"]]

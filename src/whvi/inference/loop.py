@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from math import isfinite
 from os import PathLike
 from time import perf_counter
 from typing import Any
@@ -22,7 +23,6 @@ from whvi.inference.seeds import mix
 from whvi.inference.stopping import Watch
 from whvi.io import checkpoint
 from whvi.nn.parts import whole_number
-from whvi.ops import seeded
 
 _REMEDY = "lower the learning rate or clip the gradient, and look at the scale of inputs and targets"
 
@@ -77,33 +77,44 @@ class Loop:
         done = self._resume()
         started = perf_counter()
         with ExitStack() as stack:
+            stack.callback(self.run.finish)  # also where the run is interrupted
             stack.enter_context(torch.random.fork_rng())  # the caller's generator is left as it was
             interruption = stack.enter_context(Interruption())
             bar = stack.enter_context(Progress(self.steps, self.progress))
-            scalars = stack.enter_context(Scalars(self.log_dir))
+            scalars = stack.enter_context(Scalars(self.log_dir, done))
             while done < self.steps and self.history.stopped == "steps":
                 terms = self._step(done)
                 done += 1
                 if self.history.add(terms, done - 1, self.noise):
                     self._report(done, bar, scalars)
-                self._look(done, terms, scalars)
+                try:
+                    self._look(done, terms, scalars)
+                except KeyboardInterrupt:  # in the caller's own code, between two steps
+                    interruption.requested = True
                 if self.folder is not None and (done % self.checkpoint_every == 0 or interruption.requested):
                     self._save(done)
                 if interruption.requested:
                     raise KeyboardInterrupt(f"after {done} steps")
+            self._check_finite(done)
+            if self.folder is not None and self._saved != done:
+                self._save(done)
+            if self.history.close(done, self.noise):
+                self._report(done, bar, scalars)
             bar.update(done)
-        if self.folder is not None and self._saved != done:
-            self._save(done)
-        if self.watch is not None and self.watch.tensors:
-            self._load_modules(self.watch.tensors)
-        self.run.finish()
+            if self.watch is not None and self.watch.tensors:
+                self._load_modules(self.watch.tensors)
         return perf_counter() - started
 
     def _step(self, step: int) -> Terms:
         x, y = self.batches.at(step)
-        torch.manual_seed(mix(self.seed, "torch", step))
-        with seeded(mix(self.seed, "noise", step)):
-            return self.run.update(x, y, step)
+        torch.manual_seed(mix(self.seed, "step", step))
+        return self.run.update(x, y, step)
+
+    def _check_finite(self, done: int) -> None:
+        parameters = [p for module in self.modules.values() for p in module.parameters()]
+        bad = sum(not tensor.isfinite().all() for tensor in (*parameters, *self.run.learned()))
+        if bad:
+            raise DivergenceError(f"parameters are not finite after {done} steps; {_REMEDY}")
 
     def _report(self, done: int, bar: Progress, scalars: Scalars) -> None:
         history = self.history
@@ -111,8 +122,11 @@ class Loop:
         if history.noise[-1] is not None:
             values["noise"] = history.noise[-1]
         single = {name: sum(v) / len(v) if isinstance(v, list) else v for name, v in values.items()}
-        if not all(abs(value) < float("inf") for value in single.values()):
-            raise DivergenceError(f"the objective is not finite after {done} steps ({single}); {_REMEDY}")
+        if not all(isfinite(value) for value in single.values()):
+            bound = values["elbo"]
+            bad = [r for r, v in enumerate(bound) if not isfinite(v)] if isinstance(bound, list) else []
+            where = f" in replicas {bad}" if bad else ""
+            raise DivergenceError(f"the objective is not finite after {done} steps{where} ({single}); {_REMEDY}")
         bar.update(done, "  ".join(f"{name} {value:.4g}" for name, value in single.items()))
         scalars.add(single, done)
 
@@ -123,12 +137,10 @@ class Loop:
                 value = self._monitored(done, scalars)
                 if self.watch.look(value, self._module_tensors()):
                     self.history.stopped = "early"
-        if (
-            self.callback is not None
-            and done % self.callback_every == 0
-            and self.callback(Moment(done, self.run, self.history))
-        ):
-            self.history.stopped = "callback"
+        if self.callback is not None and done % self.callback_every == 0:
+            self.run.finish()  # so that the callback sees the models as they are
+            if self.callback(Moment(done, self.run, self.history)):
+                self.history.stopped = "callback"
 
     def _monitored(self, done: int, scalars: Scalars) -> float:
         assert self.watch is not None
@@ -170,11 +182,7 @@ class Loop:
         if self.watch is not None:
             watch_tensors, state["watch"] = self.watch.state()
             tensors |= watch_tensors
-        for name, tensor in tensors.items():
-            if (
-                tensor.is_floating_point() and not tensor.isfinite().all()
-            ):  # so the last checkpoint is always a good one
-                raise DivergenceError(f"{name} is not finite after {done} steps; {_REMEDY}")
+        self._check_finite(done)  # so the last checkpoint is always a good one
         checkpoint.save(self.folder, done, tensors, state)
         self._saved = done
 
@@ -182,6 +190,11 @@ class Loop:
         found = None if self.folder is None else checkpoint.latest(self.folder)
         if found is None:
             return 0
+        if found.step > self.steps:
+            raise CheckpointError(
+                f"the run in {self.folder} has done {found.step} steps, but steps is {self.steps}; ask for more, or "
+                "choose another folder"
+            )
         try:
             check_same(found.state["identity"], self.identity, self.folder)
             self._load_modules(found.tensors)
@@ -190,7 +203,8 @@ class Loop:
             self.history.restore(found.tensors, found.state["history"])
             if self.watch is not None:
                 self.watch.restore(found.tensors, found.state["watch"])
-            self.history.stopped = found.state["stopped"]
+            # A callback may decide otherwise now; what early stopping found stays found.
+            self.history.stopped = "early" if found.state["stopped"] == "early" else "steps"
         except KeyError as error:
             raise CheckpointError(
                 f"the checkpoint in {self.folder} lacks {error}: it is whole, but of another kind of run; "

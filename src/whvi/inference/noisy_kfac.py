@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, DtypeError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.elbo import expected_log_likelihood
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
 from whvi.inference.schedules import PowerDecay, Schedule, at
-from whvi.inference.svi import set_rate, trainable
+from whvi.inference.svi import set_rates, trainable
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.matrix_gaussian import MatrixGaussian
@@ -110,6 +110,9 @@ class NoisyKFACRun(Run):
                 "the model has no layer for noisy K-FAC to train; build it of MatrixGaussianLinear and "
                 "MatrixGaussianConv2d, or use another algorithm"
             )
+        for name, layer in named.items():
+            if layer.mean.dtype not in (torch.float32, torch.float64):
+                raise DtypeError(f"layer {name!r} is {layer.mean.dtype}, but curvature needs float32 or float64")
         self.settings, self.model, self.likelihood, self.n_data = settings, model, likelihood, n_data
         self.layers = {name: _Layer(layer, settings.kl_weight / n_data) for name, layer in named.items()}
         means = {id(layer.mean) for layer in named.values()}
@@ -133,7 +136,7 @@ class NoisyKFACRun(Run):
                 each.refresh(name, settings.damping)
         factor = at(settings.schedule, step)
         self._move_means(gradients[: len(layers)], settings.learning_rate * factor)
-        self._move_others(gradients[len(layers) :], settings.adam_learning_rate * factor, step)
+        self._move_others(gradients[len(layers) :], factor, step)
         return Terms(log_likelihood.detach(), distance.detach())
 
     def tensors(self) -> dict[str, Tensor]:
@@ -158,12 +161,14 @@ class NoisyKFACRun(Run):
         f = wide(record.result[-1])
         targets = self.likelihood.sample(f.detach()) if self.settings.fisher == "true" else y
         total = self.likelihood.log_prob(f, targets).sum()
-        outputs = [output for _, _, output in record.calls]
-        gradients = torch.autograd.grad(total, outputs, retain_graph=True, allow_unused=True)
+        calls = [call for call in record.calls if call[2].requires_grad]
+        if not calls:
+            return  # no layer is used by this pass, or not with a gradient
+        gradients = torch.autograd.grad(total, [call[2] for call in calls], retain_graph=True, allow_unused=True)
         for each in self.layers.values():
             pairs = [
                 (x, gradient)
-                for (layer, x, _), gradient in zip(record.calls, gradients, strict=True)
+                for (layer, x, _), gradient in zip(calls, gradients, strict=True)
                 if layer is each.layer and gradient is not None
             ]
             if pairs:
@@ -182,13 +187,13 @@ class NoisyKFACRun(Run):
             each.velocity.mul_(self.settings.momentum).add_(step)
             each.layer.mean.add_(each.velocity, alpha=rate)
 
-    def _move_others(self, gradients: Sequence[Tensor], rate: float, step: int) -> None:
+    def _move_others(self, gradients: Sequence[Tensor], factor: float, step: int) -> None:
         if self.adam is None:
             return
         waiting = {id(p) for p in self.likelihood.parameters()} if step < self.likelihood.frozen_steps else set()
         for parameter, gradient in zip(self.others, gradients, strict=True):
             parameter.grad = torch.zeros_like(gradient) if id(parameter) in waiting else -gradient
-        set_rate(self.adam, [rate])
+        set_rates(self.adam, factor)
         self.adam.step()
         self.adam.zero_grad()
 
@@ -275,11 +280,11 @@ def _recording(model: nn.Module, layers: Sequence[_Layer]) -> Iterator[_Record]:
     """A block in which forward passes of a model are recorded."""
     record = _Record()
 
-    def keep(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        record.calls.append((layer, inputs[0].detach(), output))
+    def keep(layer: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor], output: Tensor) -> Tensor:
+        record.calls.append((layer, (*inputs, *named.values())[0].detach(), output))
         return output.clone()  # what follows may change it in place, and then it has no gradient of its own
 
-    hooks = [each.layer.register_forward_hook(keep) for each in layers]
+    hooks = [each.layer.register_forward_hook(keep, with_kwargs=True) for each in layers]
     hooks.append(model.register_forward_hook(lambda _model, _inputs, output: record.result.append(output)))
     try:
         yield record

@@ -9,18 +9,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Run, Terms
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
 from whvi.inference.schedules import at
 from whvi.inference.seeds import mix
 from whvi.inference.stacked import Flat
-from whvi.inference.svi import SVI, set_rate
+from whvi.inference.svi import SVI, make_optimiser, set_rates
 from whvi.likelihoods import Likelihood
-from whvi.ops import seeded
+from whvi.nn.anatomy import anatomy, differences
+from whvi.ops import seeded, seeds_from
 from whvi.predictive import Ensemble
+
+_MOST_DRAWS = 1 << 14
 
 
 class _Objective(nn.Module):
@@ -30,8 +33,8 @@ class _Objective(nn.Module):
         super().__init__()
         self.settings, self.model, self.likelihood = settings, model, likelihood
 
-    def forward(self, x: Tensor, y: Tensor, n_data: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        with seeded(seed):
+    def forward(self, x: Tensor, y: Tensor, n_data: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
+        with seeded(seeds):
             parts = self.settings.estimate(self.model, self.likelihood, x, y, n_data)
         return parts.log_likelihood, parts.kl
 
@@ -59,42 +62,63 @@ class StackedRun(Run):
         for one, (model, _) in zip(settings, self.pairs, strict=True):
             one.check(model)
         self.flats = [Flat(_Objective(settings[0], *pair)) for pair in self.pairs]
-        tables = [flat.fixed() for flat in self.flats]
-        self.fixed = {name: torch.stack([table[name] for table in tables]) for name in tables[0]}
-        groups: dict[SVI, list[int]] = {}
+        self.fixed = {name: torch.stack([flat.others[name] for flat in self.flats]) for name in self.flats[0].others}
+        self.groups: list[tuple[SVI, list[int]]] = []
         for r, one in enumerate(settings):
-            groups.setdefault(one, []).append(r)
-        self.groups = list(groups)
-        order = [r for group in groups.values() for r in group]
-        self.places = None if len(groups) == 1 else torch.tensor(order).argsort()
-        self.matrices = [nn.Parameter(torch.stack([self.flats[r].flat() for r in group])) for group in groups.values()]
-        self.optimiser = settings[0].optimiser(
-            [{"params": [m], "lr": one.learning_rate} for one, m in zip(groups, self.matrices, strict=True)],
-            lr=settings[0].learning_rate,
+            same = [group for other, group in self.groups if other == one]
+            same[0].append(r) if same else self.groups.append((one, [r]))
+        order = [r for _, group in self.groups for r in group]
+        self.places = None if len(self.groups) == 1 else torch.tensor(order).argsort()
+        self.matrices = [nn.Parameter(torch.stack([self.flats[r].flat() for r in group])) for _, group in self.groups]
+        self.optimiser = make_optimiser(
+            settings[0],
+            [{"params": [m], "lr": one.learning_rate} for (one, _), m in zip(self.groups, self.matrices, strict=True)],
         )
+        if len(self.optimiser.param_groups) != len(self.groups):
+            raise UnsupportedError("replicas need an optimiser that takes the parameter groups it is given")
         self._vmapped = vmap(
-            lambda learned, fixed, *rest: functional_call(self.flats[0].pair, (learned, fixed), rest),
-            randomness="different",
+            lambda learned, fixed, *rest: self.flats[0].call({**learned, **fixed}, *rest), randomness="different"
         )
+        self._draws = 16
+        """Seeds of a step, at least as many as are drawn."""
 
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
-        seeds = torch.tensor([mix(seed, "noise", step) for seed in self.seeds], device=x.device)
-        learned = self.flats[0].split(self.rows())
-        log_likelihood, kl = self._vmapped(learned, self.fixed, x, y, self.counts, seeds)
+        log_likelihood, kl = self._evaluate(x, y, step)
         self.optimiser.zero_grad()
         settings = self.settings[0]
         (at(settings.beta, step) * kl - log_likelihood).sum().backward()
+        frozen = step < self.pairs[0][1].frozen_steps
+        noise = [matrix.detach()[:, self.flats[0].model_size :] for matrix in self.matrices]  # of the likelihoods
+        before = [part.clone() for part in noise] if frozen else []
         for matrix in self.matrices:
             assert matrix.grad is not None
-            if step < self.pairs[0][1].frozen_steps:
+            if frozen:
                 matrix.grad[:, self.flats[0].model_size :] = 0.0
             if settings.clip is not None:
                 norms = torch.linalg.vector_norm(matrix.grad, dim=1, keepdim=True)
                 matrix.grad *= (settings.clip / (norms + 1e-6)).clamp_max(1.0)  # as torch.nn.utils.clip_grad_norm_
-        set_rate(self.optimiser, [one.rate(step) for one in self.groups])
+        set_rates(self.optimiser, *(at(one.schedule, step) for one, _ in self.groups))
         self.optimiser.step()
+        if frozen:
+            for part, value in zip(noise, before, strict=True):
+                part.copy_(value)
         return Terms(log_likelihood.detach(), kl.detach())
+
+    def _evaluate(self, x: Tensor, y: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Log-likelihood and KL of all replicas, with the noise that each would have alone: (R,) each."""
+        learned = self.flats[0].split(self.rows())
+        before = {name: value.clone() for name, value in self.fixed.items()} if step == 0 else self.fixed
+        while True:
+            seeds = torch.stack([seeds_from(mix(seed, "step", step), (self._draws,)) for seed in self.seeds])
+            try:
+                found: tuple[Tensor, Tensor] = self._vmapped(learned, self.fixed, x, y, self.counts, seeds.to(x.device))
+                return found
+            except IndexError:  # from ops.seeded, in the first step: it takes more seeds
+                if self._draws > _MOST_DRAWS:
+                    raise
+                self._draws *= 4
+                self.fixed = {name: value.clone() for name, value in before.items()}
 
     def rows(self) -> Tensor:
         """The parameters of all replicas: (R, parameters)."""
@@ -119,16 +143,21 @@ class StackedRun(Run):
                 value.copy_(tensors[f"fixed.{name}"])
         restore_optimiser(self.optimiser, tensors, numbers)
 
+    @torch.no_grad()
     def finish(self) -> None:
         """Give each model and likelihood its parameters and buffers."""
-        self._write_rows()
-        for r, flat in enumerate(self.flats):
-            for name, tensor in flat.fixed().items():
+        for r, (row, flat) in enumerate(zip(self.rows(), self.flats, strict=True)):
+            flat.write(row)
+            for name, tensor in flat.others.items():
                 tensor.copy_(self.fixed[name][r])
+
+    def learned(self) -> list[Tensor]:
+        """Parameters of all replicas."""
+        return list(self.matrices)
 
     def noise(self) -> list[float] | None:
         """Standard deviation of each likelihood's noise, where they have one."""
-        self._write_rows()
+        self.finish()
         noises = [likelihood.noise for _, likelihood in self.pairs]
         return None if None in noises else [float(noise) for noise in noises if noise is not None]
 
@@ -137,24 +166,19 @@ class StackedRun(Run):
         models, likelihoods = zip(*self.pairs, strict=True)
         return Ensemble(models, likelihoods)
 
-    def _write_rows(self) -> None:
-        for row, flat in zip(self.rows().detach(), self.flats, strict=True):
-            flat.write(row)
-
 
 def check_alike(pairs: Sequence[tuple[nn.Module, Likelihood]]) -> None:
-    """Raise ArgumentError unless all replicas have parameters of the same names, shapes and dtypes."""
-    if len({id(model) for model, _ in pairs}) < len(pairs) or len({id(like) for _, like in pairs}) < len(pairs):
-        raise ArgumentError("each replica needs a model and a likelihood of its own; copy them with copy.deepcopy")
-    tables = [
-        {
-            f"{prefix}.{name}": (tuple(p.shape), p.dtype, p.requires_grad)
-            for prefix, module in zip(("model", "likelihood"), pair, strict=True)
-            for name, p in (*module.named_parameters(), *module.named_buffers())
-        }
-        for pair in pairs
-    ]
-    for r, table in enumerate(tables):
-        if table != tables[0]:
-            names = sorted(name for name in {*table, *tables[0]} if table.get(name) != tables[0].get(name))
-            raise ArgumentError(f"replicas must have one architecture, but {r} and 0 differ in {', '.join(names)}")
+    """Raise ArgumentError unless the replicas are alike in all but the values of their tensors, and share none."""
+    seen: set[int] = set()
+    for pair in pairs:
+        own = {id(tensor) for module in pair for tensor in (*module.parameters(), *module.buffers())}
+        if own & seen or any(pair[i] is other[i] for other in pairs for i in (0, 1) if other is not pair):
+            raise ArgumentError("each replica needs a model and a likelihood of its own; copy them with copy.deepcopy")
+        seen |= own
+    first, *others = [anatomy(model) | anatomy(likelihood, "likelihood") for model, likelihood in pairs]
+    for r, other in enumerate(others, 1):
+        found = differences(first, other)
+        if found:
+            raise ArgumentError(
+                f"replicas may differ in the values of their parameters only, but in replica {r} {'; '.join(found[:3])}"
+            )

@@ -11,8 +11,8 @@ from whvi.errors import MissingPackageError
 class Scalars(AbstractContextManager["Scalars"]):
     """Writes the numbers of a run to a folder that TensorBoard shows; without a folder it writes nothing."""
 
-    def __init__(self, folder: str | PathLike[str] | None) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | PathLike[str] | None, done: int = 0) -> None:
+        self.folder, self.done = folder, done
         self._writer: Any = None
 
     def __enter__(self) -> "Scalars":
@@ -22,7 +22,8 @@ class Scalars(AbstractContextManager["Scalars"]):
                 from torch.utils.tensorboard import SummaryWriter
             except ModuleNotFoundError:
                 raise MissingPackageError("log_dir needs TensorBoard: pip install 'whvi[tensorboard]'") from None
-            self._writer = SummaryWriter(str(self.folder))
+            # What an interrupted run wrote after its last checkpoint is written again.
+            self._writer = SummaryWriter(str(self.folder), purge_step=self.done + 1 if self.done else None)
         return self
 
     def add(self, values: dict[str, float], step: int) -> None:

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import isfinite, pi
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
+from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.stacked import LIKELIHOOD, MODEL, Stacked
 from whvi.likelihoods import Likelihood
@@ -63,6 +63,8 @@ class SGHMC(Algorithm):
     torch.Size([2, 20, 1, 3])
     """
 
+    replacement: ClassVar[bool] = True  # what is known of the noise of a batch holds for independent rows
+
     step_size: float = 0.01
     friction: float = 0.05
     burn_in: int = 3000
@@ -102,9 +104,22 @@ class SGHMC(Algorithm):
                 "SGHMC needs a likelihood that is a product over rows, but BatchNorm joins the rows of a batch; use "
                 "LayerNorm or GroupNorm"
             )
+        for parameter in (*model.parameters(), *likelihood.parameters()):
+            if parameter.dtype not in (torch.float32, torch.float64):
+                raise DtypeError(f"chains need float32 or float64, but a parameter is {parameter.dtype}; use .float()")
         _check_number("n_data", n_data, whole=True)
         _check_range("n_data", n_data, n_data >= 1, "1 or more")
         return Chains(self, model, likelihood, n_data)
+
+    def check_call(self, steps: int, early_stopping: bool) -> None:
+        """There must be steps for a sample, and nothing converges that one could stop at."""
+        if early_stopping:
+            raise UnsupportedError("chains have no best place to stop at: SGHMC takes no early stopping")
+        if steps < self.burn_in + self.thin:
+            raise ArgumentError(
+                f"with burn_in = {self.burn_in} and thin = {self.thin}, {steps} steps leave no sample; take more, or a "
+                "shorter burn-in"
+            )
 
     def variance_of(self, names: list[str]) -> list[float]:
         """The prior variance of each parameter of the model, by name."""

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from whvi.errors import ArgumentError, DtypeError
 from whvi.inference.elbo import expected_log_likelihood
 from whvi.likelihoods import Likelihood
+from whvi.nn.swap import call_with, own_tensors, places
 from whvi.ops import draw_seed, normal
 
 MODEL, LIKELIHOOD = "model.", "likelihood."
@@ -27,12 +28,25 @@ class Flat:
 
     def __init__(self, pair: nn.Module) -> None:
         self.pair = pair
-        self.parameters = {name: p for name, p in pair.named_parameters() if p.requires_grad}
+        model, likelihood = (
+            {prefix + name: tensor for name, tensor in own_tensors(pair.get_submodule(prefix.rstrip(".")))}
+            for prefix in (MODEL, LIKELIHOOD)
+        )
+        shared = {id(tensor) for tensor in likelihood.values()}  # a model may hold its likelihood
+        tensors = {name: tensor for name, tensor in model.items() if id(tensor) not in shared} | likelihood
+        self.parameters = {name: t for name, t in tensors.items() if isinstance(t, nn.Parameter) and t.requires_grad}
+        self.others = {name: t.detach() for name, t in tensors.items() if name not in self.parameters}
+        """What is not learned: buffers, and parameters that require no gradient."""
         self.names = [name.removeprefix(MODEL) for name in self.parameters if name.startswith(MODEL)]
         """Of the parameters of the model."""
         self.sizes = [p.numel() for p in self.parameters.values()]
         self.model_size = sum(self.sizes[: len(self.names)])
         """Numbers that belong to the model."""
+        self.places = places(pair, {id(tensor): name for name, tensor in tensors.items()})
+
+    def call(self, tensors: dict[str, Tensor], *arguments: Any) -> Any:
+        """The pair with other tensors in it, by name."""
+        return call_with(self.pair, self.places, tensors, *arguments)
 
     def flat(self) -> Tensor:
         """The parameters as they are: (parameters)."""
@@ -53,11 +67,6 @@ class Flat:
             if name.startswith(prefix)
         }
 
-    def fixed(self) -> dict[str, Tensor]:
-        """What is not learned: buffers, and parameters that require no gradient."""
-        still = {name: p.detach() for name, p in self.pair.named_parameters() if not p.requires_grad}
-        return {**dict(self.pair.named_buffers()), **still}
-
 
 class Stacked(Flat):
     """Copies of a model and its likelihood as rows of a matrix. What is not learned, all copies share."""
@@ -67,7 +76,7 @@ class Stacked(Flat):
         if not self.names:
             raise ArgumentError("the model has no parameters to sample: none of them requires a gradient")
         self._evaluate = vmap(
-            lambda parameters, *rest: functional_call(self.pair, parameters, rest),
+            self.call,
             in_dims=(0, None, None, None),
             randomness="different",
         )

@@ -1,6 +1,6 @@
 """Stochastic variational inference: any torch optimiser on the evidence lower bound. And its plain sibling, MAP."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import log, pi
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.elbo import Elbo, expected_log_likelihood
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
@@ -46,11 +46,15 @@ class SVI(Algorithm):
     optimiser: MakeOptimiser = Adam
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.learning_rate < float("inf"):
-            raise ArgumentError(f"learning_rate must be positive and finite, got {self.learning_rate}")
+        positive("learning_rate", self.learning_rate)
         whole_number("samples", self.samples)
-        if self.clip is not None and not self.clip > 0.0:
-            raise ArgumentError(f"clip must be positive, or None for no clipping, got {self.clip}")
+        if self.clip is not None:
+            positive("clip", self.clip)
+        for name, value in (("schedule", self.schedule), ("beta", self.beta)):
+            if not callable(value) and not (isinstance(value, int | float) and 0.0 <= value < float("inf")):
+                raise ArgumentError(
+                    f"{name} must be a finite number that is not negative, or a schedule, got {value!r}"
+                )
         if self.precision not in ("full", "bf16"):
             raise ArgumentError(f"precision must be 'full' or 'bf16', got {self.precision!r}")
 
@@ -66,15 +70,11 @@ class SVI(Algorithm):
         """The objective's parts at a batch; beta is left to the step."""
         with self.autocast(x):
             log_likelihood = expected_log_likelihood(model, likelihood, x, y, n, self.samples)
-        return Elbo(log_likelihood, self.prior_term(model), 1.0)
+        return Elbo(log_likelihood, self.prior_term(model, likelihood), 1.0)
 
-    def prior_term(self, model: nn.Module) -> Tensor:
+    def prior_term(self, model: nn.Module, likelihood: Likelihood) -> Tensor:
         """KL of the posterior to the prior."""
         return kl(model)
-
-    def rate(self, step: int) -> float:
-        """Learning rate at a step."""
-        return self.learning_rate * at(self.schedule, step)
 
     def autocast(self, x: Tensor) -> AbstractContextManager[Any]:
         """The precision of a forward pass."""
@@ -93,17 +93,17 @@ class MAP(SVI):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < self.prior_variance < float("inf"):
-            raise ArgumentError(f"prior_variance must be positive and finite, got {self.prior_variance}")
+        positive("prior_variance", self.prior_variance)
 
     def check(self, model: nn.Module) -> None:
         """A plain network."""
         if bayesian_layers(model):
             raise ArgumentError("MAP is for networks without Bayesian layers; fit this one with SVI")
 
-    def prior_term(self, model: nn.Module) -> Tensor:
-        """- log N(parameters; 0, prior_variance I)."""
-        parameters = [parameter.flatten() for parameter in model.parameters()]
+    def prior_term(self, model: nn.Module, likelihood: Likelihood) -> Tensor:
+        """- log N(parameters; 0, prior_variance I); those of a likelihood that the model holds have no such prior."""
+        others = {id(parameter) for parameter in likelihood.parameters()}
+        parameters = [parameter.flatten() for parameter in model.parameters() if id(parameter) not in others]
         square = torch.cat(parameters).square().sum()
         return 0.5 * (square / self.prior_variance + sum(map(len, parameters)) * log(2 * pi * self.prior_variance))
 
@@ -114,7 +114,7 @@ class SVIRun(Run):
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
         self.settings, self.model, self.likelihood, self.n_data = settings, model, likelihood, n_data
         self.parameters = trainable(model, likelihood)
-        self.optimiser = settings.optimiser(self.parameters, lr=settings.learning_rate)
+        self.optimiser = make_optimiser(settings, self.parameters)
 
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of the optimiser."""
@@ -122,15 +122,19 @@ class SVIRun(Run):
         parts = settings.estimate(self.model, self.likelihood, x, y, self.n_data)
         self.optimiser.zero_grad()
         (at(settings.beta, step) * parts.kl - parts.log_likelihood).backward()
-        if step < self.likelihood.frozen_steps:
-            # Zero and not absent: so the optimiser counts its steps as it does for replicas, which share one tensor.
-            for parameter in self.likelihood.parameters():
-                if parameter.grad is not None:
-                    parameter.grad.zero_()
+        frozen = list(self.likelihood.parameters()) if step < self.likelihood.frozen_steps else []
+        before = [parameter.detach().clone() for parameter in frozen]
+        # Zero and not absent: so the optimiser counts its steps as it does for replicas, which share one tensor.
+        for parameter in frozen:
+            if parameter.grad is not None:
+                parameter.grad.zero_()
         if settings.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, settings.clip)
-        set_rate(self.optimiser, [settings.rate(step)])
+        set_rates(self.optimiser, at(settings.schedule, step))
         self.optimiser.step()
+        with torch.no_grad():
+            for parameter, value in zip(frozen, before, strict=True):
+                parameter.copy_(value)  # an optimiser with weight decay moves what has no gradient, too
         return Terms(parts.log_likelihood.detach(), parts.kl.detach())
 
     def tensors(self) -> dict[str, Tensor]:
@@ -154,7 +158,24 @@ def trainable(*modules: nn.Module) -> list[nn.Parameter]:
     return list(found.values())
 
 
-def set_rate(optimiser: Optimizer, rates: Sequence[float]) -> None:
-    """The learning rate of each group."""
-    for group, rate in zip(optimiser.param_groups, rates, strict=True):
-        group["lr"] = rate
+def make_optimiser(settings: SVI, parameters: Iterable[Any]) -> Optimizer:
+    """The optimiser of some settings, for parameters or groups of them."""
+    optimiser = settings.optimiser(parameters, lr=settings.learning_rate)
+    if isinstance(optimiser, torch.optim.LBFGS):
+        raise UnsupportedError("LBFGS evaluates the objective several times a step, which has noise; use another")
+    return optimiser
+
+
+def set_rates(optimiser: Optimizer, *factors: float) -> None:
+    """The learning rate of each group: what it was at first, times the factor of the group, or one for all."""
+    groups = optimiser.param_groups
+    for group, factor in zip(groups, factors if len(factors) > 1 else factors * len(groups), strict=True):
+        group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+
+
+def positive(name: str, value: float) -> None:
+    """Raise the error that says so, unless ``value`` is a positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
+    if not 0.0 < value < float("inf"):
+        raise ArgumentError(f"{name} must be positive and finite, got {value}")

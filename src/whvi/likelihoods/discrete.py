@@ -77,12 +77,13 @@ class Categorical(Discrete):
             raise ShapeError(f"y has shape {tuple(y.shape)}, but labels of classes must be (rows,)")
         if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
             raise DtypeError(f"y has dtype {y.dtype}, but labels of classes are whole numbers; convert with y.long()")
+        y = y.long()
         if y.numel() and not (int(y.min()) >= 0 and int(y.max()) < self.outputs):
             raise ArgumentError(
                 f"labels must be 0 ... {self.outputs - 1} for {self.outputs} classes, got {int(y.min())} ... "
                 f"{int(y.max())}; give the likelihood as many classes as there are, and count labels from 0"
             )
-        return y.long()
+        return y
 
     def extra_repr(self) -> str:
         """For ``print``."""

@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
-from whvi.nn.draws import Draw, Shape, fixed_draws
+from whvi.errors import ArgumentError, DtypeError, InputTypeError
+from whvi.nn.draws import Draw, PartsError, Shape, fixed_draws
 from whvi.nn.vectors import BIAS, repeated, value_at
 from whvi.ops import draw_seed
 from whvi.ops.checks import check_shape
@@ -85,14 +85,17 @@ class BayesianLayer(nn.Module, ABC):
             return self.evaluate(x, draw)
         lead = tuple(x.shape[: x.ndim - self.feature_axes])
         if draw.shape is None:
+            if draw.rows > 1 and (not lead or lead[0] % draw.rows):
+                raise PartsError(f"x has shape {tuple(x.shape)}, but its first axis must be the {draw.rows} rows")
             return self.evaluate(x, Draw(draw.seed, lead))
         if len(draw.shape) > 1:
             raise ArgumentError(f"a forward pass takes draws of shape () or (S,), got {draw.shape}; flatten them")
         parts = draw.shape[0]
-        if not lead or lead[0] % parts:
-            raise ShapeError(
-                f"x has shape {tuple(x.shape)}, but its first axis must be {parts} equal parts, one for each draw; "
-                f"repeat x {parts} times along it"
+        if not lead or lead[0] % (parts * draw.rows):
+            each = "" if draw.rows == 1 else f" of {draw.rows} rows"
+            raise PartsError(
+                f"x has shape {tuple(x.shape)}, but its first axis must be {parts} equal parts{each}, one for each "
+                f"draw; repeat x {parts} times along it"
             )
         return self.evaluate(x.unflatten(0, (parts, -1)), draw).flatten(0, 1)
 

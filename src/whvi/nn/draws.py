@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from whvi.errors import ShapeError
+
 Shape = tuple[int, ...]
 
 
@@ -17,6 +19,13 @@ class Draw(NamedTuple):
     """int64 scalar, from ``whvi.ops.draw_seed``."""
     shape: Shape | None = ()
     """(): one draw. (S,): S of them, for S equal parts of a batch. None: one for each example."""
+    rows: int = 1
+    """Rows of the batch for each of these draws, where that is known: an input whose first axis is no multiple of all
+    of them is something else than rows, and a ``PartsError``. For None, all rows of the batch."""
+
+
+class PartsError(ShapeError):
+    """The first axis of an input cannot be divided among draws: it is not rows, or not as many as there should be."""
 
 
 Draws = Mapping[nn.Module, Draw | None]

@@ -4,7 +4,7 @@ from whvi.ops.bias import noisy_bias
 from whvi.ops.chain import chain, noisy_chain
 from whvi.ops.energy import energy
 from whvi.ops.native import KernelInfo, kernel_info
-from whvi.ops.noise import draw_seed, normal, seeded
+from whvi.ops.noise import draw_seed, normal, seeded, seeds_from
 from whvi.ops.padding import pad
 from whvi.ops.transform import fwht
 
@@ -20,4 +20,5 @@ __all__ = [
     "normal",
     "pad",
     "seeded",
+    "seeds_from",
 ]

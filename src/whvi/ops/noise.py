@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from math import prod
 from typing import Any
 
@@ -28,25 +27,39 @@ def draw_seed(generator: torch.Generator | None = None, device: torch.device | s
     """
     seeds = getattr(_active, "seeds", None)
     if seeds is not None and generator is None and not traced():
-        seed: Tensor = next(seeds)
+        seed: Tensor | None = next(seeds, None)
+        if seed is None:
+            raise IndexError("more seeds are drawn than ops.seeded was given")
         return seed if device is None else seed.to(device)
     return torch.randint(_SEEDS, (), generator=generator, device=device)
 
 
-@contextmanager
-def seeded(seed: int | Tensor) -> Iterator[None]:
-    """Take the seeds that are drawn in this thread, for the length of a block, from one: seed, seed + 1, ...
+def seeds_from(key: int, shape: Sequence[int]) -> Tensor:
+    """The seeds that ``draw_seed`` gives, one after the other, once ``torch.manual_seed(key)`` was called.
 
-    Under vmap each element has noise of its own, the same as outside it with its seed. Graphs that are traced draw from
-    torch's generator all the same.
-
-    >>> with seeded(7):
-    ...     draw_seed(), draw_seed()
-    (tensor(7), tensor(8))
+    >>> _ = torch.manual_seed(7)
+    >>> torch.equal(seeds_from(7, (2,)), torch.stack([draw_seed(), draw_seed()]))
+    True
     """
-    start = as_seed(seed)
+    return torch.randint(_SEEDS, tuple(shape), generator=torch.Generator().manual_seed(key))
+
+
+@contextmanager
+def seeded(seeds: Tensor) -> Iterator[None]:
+    """Let ``draw_seed`` give these seeds, one after the other, for the length of a block in this thread.
+
+    Args:
+        seeds: (n,), int64; one more draw than n is an IndexError.
+
+    Under vmap each element has noise of its own: the noise it would have alone with its seeds. Graphs that are traced
+    draw from torch's generator all the same.
+
+    >>> with seeded(torch.tensor([7, 3])):
+    ...     draw_seed(), draw_seed()
+    (tensor(7), tensor(3))
+    """
     before = getattr(_active, "seeds", None)
-    _active.seeds = (start + i for i in count())
+    _active.seeds = iter(seeds.unbind())
     try:
         yield
     finally:

@@ -7,17 +7,19 @@ from typing import Self, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
+from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.draws import fixing
 from whvi.nn.model import bayesian_layers
+from whvi.nn.swap import call_with, own_tensors, places
 
 Module = TypeVar("Module", bound=nn.Module)
 _swapping = threading.RLock()
-"""``functional_call`` puts tensors into the module that it calls: one thread at a time."""
+"""A call with other tensors puts them into the template: no one else may call it or copy it meanwhile."""
 
 
 class Ensemble(nn.Module):
@@ -25,6 +27,7 @@ class Ensemble(nn.Module):
 
     Args:
         models: M modules that differ in the values of their tensors only; they are copied, and are left as they are.
+            Modules and tensors that one of them uses in several places are shared in the ensemble too.
         likelihoods: M likelihoods of one kind, one for all, or None.
 
     Members are evaluated in eval mode. ``whvi.predict`` averages over them.
@@ -102,12 +105,23 @@ class Ensemble(nn.Module):
         empty = {name: torch.empty_like(tensor[0], device="meta") for name, tensor in tensors.items()}
         self._templates = rebuilt(model, empty), deepcopy(likelihood)
         self._templates[0].eval()
+        self._places = places(self._templates[0])
         self.model_state = Stack(tensors, model)
         self.likelihood_state = None if likelihood is None else Stack(likelihood_tensors, likelihood)
         self.eval()
 
     def __len__(self) -> int:
         return self._size
+
+    def __getstate__(self) -> dict[str, object]:
+        """For copies and pickles, which must not see a template in the middle of a call."""
+        with _swapping:
+            return {**self.__dict__, "_templates": deepcopy(self._templates)}
+
+    @property
+    def architecture(self) -> nn.Module:
+        """A member without its numbers: parameters and buffers are on the device "meta"."""
+        return self._templates[0]
 
     @property
     def layers(self) -> list[BayesianLayer]:
@@ -119,7 +133,8 @@ class Ensemble(nn.Module):
         if not -self._size <= index < self._size:
             raise ArgumentError(f"there are {self._size} members, so there is no member {index}")
         tensors = {name: tensor[index].detach().clone() for name, tensor in self.model_state.tensors().items()}
-        return rebuilt(self._templates[0], tensors)
+        with _swapping:
+            return rebuilt(self._templates[0], tensors)
 
     def functions(
         self,
@@ -143,7 +158,7 @@ class Ensemble(nn.Module):
 
         def one(state: dict[str, Tensor], own: Tensor | None) -> Tensor:
             with fixing({} if own is None else {layer: Draw(own[i], shape) for i, layer in enumerate(layers)}):
-                value: Tensor = functional_call(template, state, (x,))
+                value: Tensor = call_with(template, self._places, state, x)
             return value
 
         with _swapping:
@@ -198,14 +213,10 @@ def rebuilt(module: Module, tensors: Mapping[str, Tensor]) -> Module:
     2.0
     """
     memo: dict[int, object] = {}  # what ``deepcopy`` holds for copied already
-    for name, own in _tensors(module).items():
+    for name, own in own_tensors(module):
         new = tensors[name]
         memo[id(own)] = nn.Parameter(new, own.requires_grad) if isinstance(own, nn.Parameter) else new
     return deepcopy(module, memo)
-
-
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 def _check(name: str, modules: object, kind: type) -> None:
@@ -224,7 +235,7 @@ def _check(name: str, modules: object, kind: type) -> None:
 
 def _stacked(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
     """The tensors of modules of one architecture, copied into one for each name."""
-    states = [_tensors(module) for module in modules]
+    states = [dict(own_tensors(module)) for module in modules]
     shapes = [{name: tensor.shape for name, tensor in state.items()} for state in states]
     for i, other in enumerate(shapes):
         if other != shapes[0]:
@@ -232,6 +243,12 @@ def _stacked(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
             raise ShapeError(
                 f"members must be of one architecture, but {name} is {_plain(shapes[0].get(name))} in member 0 and "
                 f"{_plain(other.get(name))} in member {i}"
+            )
+    first = anatomy(modules[0])
+    for i, module in enumerate(modules):
+        if module is not modules[0] and (found := differences(first, anatomy(module))):
+            raise ArgumentError(
+                f"members may differ in the values of their tensors only, but from member 0 to {i}, {found[0]}"
             )
     return {name: torch.stack([state[name].detach() for state in states]) for name in states[0]}
 
@@ -242,7 +259,7 @@ def _plain(shape: torch.Size | None) -> str:
 
 def _complete(module: nn.Module, states: Mapping[str, Tensor], size: int) -> dict[str, Tensor]:
     """``states``, with buffers that are the same for all members added."""
-    own = _tensors(module)
+    own = dict(own_tensors(module))
     needed = {name for name, _ in module.named_parameters()}
     missing, unknown = sorted(needed - set(states)), sorted(set(states) - set(own))
     if missing or unknown:

@@ -13,6 +13,7 @@ from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
 from whvi.nn.draws import fixing
 from whvi.nn.model import bayesian_layers
+from whvi.ops import seeds_from
 from whvi.posterior.base import wide
 from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.state import Snapshot, evaluating
@@ -23,7 +24,6 @@ PIECE = 1 << 19
 """Numbers in the widest activation of a piece, about: measured; with less, overhead counts, with more, caches miss."""
 KEPT = 1 << 20
 """Numbers that all functions give for a chunk of rows, at most: quantiles hold them at once."""
-_SEEDS = 2**63 - 1
 
 
 class Group(NamedTuple):
@@ -175,11 +175,6 @@ class Functions:
         chunks = -(-rows // self.batch_rows)
         keys: list[int] = [0] * chunks if self.draws == "function" else seeds_from(~self.seed, (chunks,)).tolist()
         return keys
-
-
-def seeds_from(key: int, shape: tuple[int, ...]) -> Tensor:
-    """The seeds that ``draw_seed`` gives with a generator that starts from ``key``."""
-    return torch.randint(_SEEDS, shape, generator=torch.Generator().manual_seed(key))
 
 
 def default_rows(model: nn.Module, x: Tensor, count: int, likelihood: Likelihood | None) -> int:

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError, DeviceError, InputTypeError, ShapeError, UnsupportedError
 from whvi.likelihoods import Categorical, Discrete, Gaussian, Likelihood
+from whvi.ops import seeds_from
 from whvi.predictive import metrics, mixture
-from whvi.predictive.functions import Functions, Group, seeds_from
+from whvi.predictive.functions import Functions, Group
 
 
 class Prediction:

@@ -1,0 +1,76 @@
+"""What a module is made of, in words that can be compared and stored: everything but the values of its tensors."""
+
+from collections.abc import Mapping
+from functools import partial
+from hashlib import sha256
+from itertools import chain
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def describe(value: Any, depth: int = 4) -> Any:
+    """Settings as JSON: the same in every process, different for what works differently, as far as that can be seen."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, torch.dtype | torch.device | torch.Size | type):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): describe(item, depth) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [describe(item, depth) for item in value]
+    if isinstance(value, partial):
+        return [describe(part, depth) for part in (value.func, value.args, value.keywords)]
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        parts = (*value.__code__.co_consts, *cells, *(value.__defaults__ or ()))
+        plain = [part for part in parts if part is None or isinstance(part, bool | int | float | str | tuple)]
+        digest = sha256(value.__code__.co_code + repr((value.__code__.co_names, plain)).encode()).hexdigest()
+        return f"{value.__module__}.{value.__qualname__} {digest[:12]}"
+    if isinstance(value, Tensor):
+        return [str(value.dtype), *value.shape]
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    name = type(value).__qualname__
+    return {"kind": name, **_attributes(value, depth - 1)} if depth else name
+
+
+def anatomy(whole: nn.Module, name: str = "model") -> dict[str, Any]:
+    """All that a module is, but for the values of its tensors: types, plain attributes, names and shapes.
+
+    >>> differences(anatomy(nn.Sequential(nn.Dropout(0.1))), anatomy(nn.Sequential(nn.Dropout(0.2))))
+    ['model.0.p was 0.1 and is 0.2']
+    """
+    found: dict[str, Any] = {}
+    for path, module in whole.named_modules():
+        own = chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False))
+        found[f"{name}.{path}".rstrip(".")] = {
+            **describe(module),
+            **{key: [*describe(tensor), tensor.requires_grad] for key, tensor in own},
+        }
+    return found
+
+
+def _attributes(value: Any, depth: int) -> dict[str, Any]:
+    slots = {name: getattr(value, name) for name in getattr(value, "__slots__", ()) if hasattr(value, name)}
+    return {
+        name: describe(item, depth)
+        for name, item in {**slots, **getattr(value, "__dict__", {})}.items()
+        if not name.startswith("_") and name != "training"
+    }
+
+
+def differences(saved: Any, now: Any, path: str = "") -> list[str]:
+    """Where two descriptions differ, in words."""
+    if isinstance(saved, Mapping) and isinstance(now, Mapping):
+        names = dict.fromkeys((*saved, *now))
+        parts = [differences(saved.get(name), now.get(name), f"{path}.{name}".lstrip(".")) for name in names]
+        return [found for part in parts for found in part]
+    return [] if saved == now else [f"{path} was {_short(saved)} and is {_short(now)}"]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,51 @@
+"""A module with other tensors in it, for the length of a call; also where modules and parameters are shared."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+
+def own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by name, each once."""
+    yield from chain(module.named_parameters(), module.named_buffers())
+
+
+def places(module: nn.Module, names: Mapping[int, str] | None = None) -> dict[str, str]:
+    """Each place where a tensor stands, in each module once, and the name of the tensor: tied ones have several.
+
+    Args:
+        module: with parameters and buffers.
+        names: by id of the tensor; default those of ``own_tensors``.
+
+    >>> layer = nn.Linear(2, 2, bias=False)
+    >>> other = nn.Linear(2, 2, bias=False)
+    >>> other.weight = layer.weight
+    >>> places(nn.Sequential(layer, layer, other))
+    {'0.weight': '0.weight', '2.weight': '0.weight'}
+    """
+    known = {id(tensor): name for name, tensor in own_tensors(module)} if names is None else names
+    found = {}
+    for path, part in module.named_modules():
+        parameters = part.named_parameters(recurse=False, remove_duplicate=False)
+        buffers = part.named_buffers(recurse=False, remove_duplicate=False)
+        for name, tensor in chain(parameters, buffers):
+            found[f"{path}.{name}" if path else name] = known[id(tensor)]
+    return found
+
+
+def call_with(module: nn.Module, where: Mapping[str, str], tensors: Mapping[str, Tensor], *arguments: Any) -> Any:
+    """``module(*arguments)`` with other tensors, by name, at all places where they stand.
+
+    ``functional_call`` with its own search for ties replaces the tensors of a module with two names twice, and leaves
+    the wrong ones behind.
+
+    Args:
+        module: it is the same afterwards.
+        where: from ``places``.
+        tensors: those that are replaced.
+    """
+    placed = {place: tensors[name] for place, name in where.items() if name in tensors}
+    return functional_call(module, placed, arguments, tie_weights=False)
