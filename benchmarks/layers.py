@@ -6,9 +6,7 @@ run when they are installed, without what else they ask for: ``pip install --no-
 Writes ``results/bench/layers.json``; ``--table`` only prints the table of that record.
 """
 
-import argparse
 import importlib.util
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -141,12 +139,6 @@ def table(record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--table", action="store_true", help="print the table of the stored record")
-    parser.add_argument("--rounds", type=int, default=21)
-    options = parser.parse_args()
-    if not options.table:
-        unfinished = RECORD.with_suffix(".json.tmp")
-        unfinished.write_text(json.dumps(measure(options.rounds), indent=1) + "\n")
-        unfinished.replace(RECORD)
-    print(table(json.loads(RECORD.read_text())))
+    from whvi.bench.record import main
+
+    main(__doc__, RECORD, measure, table)

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from whvi.bench.record import keep
 from whvi.inference import SVI, fit_replicas
 from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
@@ -103,7 +104,7 @@ def main() -> None:
             for name, result in results.items()
         },
     }
-    (ROOT / "results/bench/sbc.json").write_text(json.dumps(record) + "\n")
+    keep(ROOT / "results/bench/sbc.json", record)
     draw(results, ROOT / "docs/sbc.png")
     print(json.dumps({name: record[name]["p_value"] for name in results}, indent=1))
 

@@ -48,13 +48,14 @@ class Ensemble(nn.Module):
         super().__init__()
         _check("models", models, nn.Module)
         if likelihoods is None:
-            return self._build(models[0], _stacked(models), None, {})
+            return self._build(models[0], _stacked(models, "model"), None, {})
         if isinstance(likelihoods, Likelihood):
             likelihoods = [likelihoods] * len(models)
         _check("likelihoods", likelihoods, Likelihood)
         if len(likelihoods) != len(models):
             raise ArgumentError(f"there are {len(likelihoods)} likelihoods for {len(models)} models; give one for each")
-        return self._build(models[0], _stacked(models), likelihoods[0], _stacked(likelihoods))
+        own = _stacked(likelihoods, "likelihood")
+        return self._build(models[0], _stacked(models, "model"), likelihoods[0], own)
 
     @classmethod
     def from_states(
@@ -233,7 +234,7 @@ def _check(name: str, modules: object, kind: type) -> None:
             raise ArgumentError(f"{name} must be of one architecture, but one is a {one} and another a {other}")
 
 
-def _stacked(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
+def _stacked(modules: Sequence[nn.Module], kind: str) -> dict[str, Tensor]:
     """The tensors of modules of one architecture, copied into one for each name."""
     states = [dict(own_tensors(module)) for module in modules]
     shapes = [{name: tensor.shape for name, tensor in state.items()} for state in states]
@@ -244,9 +245,9 @@ def _stacked(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
                 f"members must be of one architecture, but {name} is {_plain(shapes[0].get(name))} in member 0 and "
                 f"{_plain(other.get(name))} in member {i}"
             )
-    first = anatomy(modules[0])
+    first = anatomy(modules[0], kind)
     for i, module in enumerate(modules):
-        if module is not modules[0] and (found := differences(first, anatomy(module))):
+        if module is not modules[0] and (found := differences(first, anatomy(module, kind))):
             raise ArgumentError(
                 f"members may differ in the values of their tensors only, but from member 0 to {i}, {found[0]}"
             )

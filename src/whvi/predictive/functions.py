@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from math import prod
 from typing import NamedTuple
 
 import torch
@@ -11,19 +10,20 @@ from torch import Tensor, nn
 from whvi.errors import InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
-from whvi.nn.draws import fixing
+from whvi.nn.draws import PartsError, Shape, fixing
 from whvi.nn.model import bayesian_layers
 from whvi.ops import seeds_from
 from whvi.posterior.base import wide
+from whvi.predictive.chunks import default_rows, kept_rows
 from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.state import Snapshot, evaluating
 
 GROUP = 16
 """Functions that are evaluated at once. It is fixed, so that a function depends on the seed alone."""
-PIECE = 1 << 19
-"""Numbers in the widest activation of a piece, about: measured; with less, overhead counts, with more, caches miss."""
-KEPT = 1 << 20
-"""Numbers that all functions give for a chunk of rows, at most: quantiles hold them at once."""
+
+
+_PROBE = 5
+"""Rows of the first pass, at least, and their number is odd: 16 x 5 is seldom the length of something else, 16 is."""
 
 
 class Group(NamedTuple):
@@ -43,6 +43,8 @@ class Source(ABC):
     """What functions come from."""
 
     module: nn.Module
+    architecture: nn.Module
+    """The module that maps rows to rows."""
     layers: list[BayesianLayer]
     given: Likelihood | None
     """The likelihood of all functions, where it is one."""
@@ -55,35 +57,64 @@ class Source(ABC):
     def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
         """(functions, rows, ...) for each group; a seed for each group and layer."""
 
+    def separate(self) -> bool:
+        """Evaluate functions one by one from now on; whether that is anything new."""
+        return False
+
     @abstractmethod
     def likelihood(self, functions: range) -> Likelihood | None:
         """Of these functions, so that its parameters broadcast."""
 
 
 class Network(Source):
-    """Draws of one model: a group of them is one pass over the rows repeated."""
+    """Draws of one model: a group of them is one pass over the rows repeated.
+
+    That is right where every Bayesian layer has the rows on its first axis, or rows and positions as one, rows first. A
+    layer that has something else there, such as a transposed input or a table of the model's own, cannot divide it
+    among the functions; then they are evaluated one by one, which is right for any model.
+    """
 
     def __init__(self, model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> None:
-        self.module, self.layers, self.given = model, bayesian_layers(model), likelihood
+        self.module = self.architecture = model
+        self.layers, self.given = bayesian_layers(model), likelihood
         self.samples = samples or 64
+        self._together, self._probed = True, False
 
     def count(self) -> int:
         """A model without Bayesian layers is one function."""
         return self.samples if self.layers else 1
 
     def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
-        """The batch, repeated for each function of a group."""
-        rows = x.shape[0]
-        repeated = x.expand(len(groups[0]), *x.shape).flatten(0, 1)
+        """The batch, repeated for each function of a group; or function by function, each with a seed of its own."""
+        rows, example = x.shape[0], draws == "example"
+        batch, each = x, 0
         for group, own in zip(groups, seeds.unbind(), strict=True):
             size = len(group)
-            shape = None if draws == "example" else (size,) if size > 1 else ()
-            with fixing({layer: Draw(seed, shape) for layer, seed in zip(self.layers, own.unbind(), strict=True)}):
-                y = self.module(repeated[: size * rows])
-            if not isinstance(y, Tensor):
-                raise InputTypeError(f"the model must give a torch.Tensor, got {type(y).__name__}")
-            _check_rows(y.shape, size * rows)
-            yield y.unflatten(0, (size, rows))
+            if not self._together or size == 1:
+                yield torch.stack([self._pass(x, own + i, None if example else (), 1) for i in range(size)])
+                continue
+            wanted = rows if example or self._probed else max(rows, _PROBE) | 1
+            if wanted != each:
+                batch, each = _repeated(x, wanted, size), wanted
+            shape, counted = (None, size * each) if example else ((size,), each)
+            y = self._pass(batch[: size * each], own, shape, counted)
+            self._probed = True
+            yield y.unflatten(0, (size, each))[:, :rows]
+
+    def _pass(self, x: Tensor, seeds: Tensor, shape: Shape | None, rows: int) -> Tensor:
+        """The model at draws of this shape: (batch, ...) -> (batch, ...)."""
+        draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
+        with fixing(draws):
+            y = self.module(x)
+        if not isinstance(y, Tensor):
+            raise InputTypeError(f"the model must give a torch.Tensor, got {type(y).__name__}")
+        _check_rows(y.shape, x.shape[0])
+        return y
+
+    def separate(self) -> bool:
+        """No more groups."""
+        new, self._together = self._together, False
+        return new
 
     def likelihood(self, functions: range) -> Likelihood | None:
         """The one there is."""
@@ -95,7 +126,7 @@ class Members(Source):
 
     def __init__(self, ensemble: Ensemble, likelihood: Likelihood | None, samples: int | None) -> None:
         self.module = self.ensemble = ensemble
-        self.layers, self.given = ensemble.layers, likelihood
+        self.architecture, self.layers, self.given = ensemble.architecture, ensemble.layers, likelihood
         size = len(ensemble)
         count = size if samples is None else samples if self.layers else min(samples, size)
         # The samples of a Markov chain stand side by side: the first few would be the beginning of one chain.
@@ -132,31 +163,54 @@ class Functions:
         seed: of everything that is drawn.
 
     Law: with "function", group k is what the block k of ``whvi.sampling(model, GROUP, generator)`` gives, for a
-    generator that starts from the seed.
+    generator that starts from the seed; where functions are evaluated one by one, function i of the group has the seeds
+    of the block plus i.
     """
 
     def __init__(self, source: Source, x: Tensor, draws: str, batch_rows: int | None, seed: int) -> None:
         self.source, self.x, self.count, self.draws, self.seed = source, x, source.count(), draws, seed
         self.likelihood = source.likelihood(range(self.count))
-        self.batch_rows = batch_rows or default_rows(source.module, x, self.count, self.likelihood)
+        self.batch_rows = batch_rows or default_rows(source.architecture, x, min(self.count, GROUP))
+        self._given_rows = batch_rows is not None
         parts: dict[str, nn.Module | Tensor] = {"the model": source.module, "x": x}
         self.snapshot = Snapshot(parts if source.given is None else {**parts, "the likelihood": source.given})
+        if batch_rows is None and draws == "example":  # the functions depend on the chunks, so they must be small now
+            features = self._features() if self.likelihood is None else self.likelihood.features
+            self.batch_rows = min(self.batch_rows, kept_rows(self.count, features))
 
-    def run(self, reduce: Reduce, count: int | None = None) -> tuple[Tensor, ...]:
-        """What ``reduce`` makes of every chunk, put together: tensors (N, ...). Of the first ``count`` functions only.
+    def run(self, reduce: Reduce, count: int | None = None, rows: int | None = None) -> tuple[Tensor, ...]:
+        """What ``reduce`` makes of every chunk, put together: tensors (N, ...).
+
+        Args:
+            reduce: called for each chunk.
+            count: take the first functions only.
+            rows: in a chunk, if not as many as usual.
 
         No rows are the first zero rows of a single row of zeros, so that all shapes are known.
         """
         self.snapshot.check()
-        rows = self.x.shape[0]
-        x = self.x if rows else self.x.new_zeros((1, *self.x.shape[1:]))
-        count = self.count if count is None else count
+        count, rows = self.count if count is None else count, rows or self.batch_rows
+        try:
+            return self._run(reduce, count, rows)
+        except PartsError:
+            if not self.source.separate():
+                raise
+            return self._run(reduce, count, rows)
+
+    def whole_rows(self, numbers: int) -> int:
+        """Rows in a chunk for what needs all functions of a row at once, where each gives so many numbers for it."""
+        fixed = self._given_rows or self.draws == "example"
+        return self.batch_rows if fixed else min(self.batch_rows, kept_rows(self.count, numbers))
+
+    def _run(self, reduce: Reduce, count: int, batch_rows: int) -> tuple[Tensor, ...]:
+        rows, x = self.x.shape[0], self._rows()
         groups = [range(start, min(start + GROUP, count)) for start in range(0, count, GROUP)]
         seeds = seeds_from(self.seed, (len(groups), len(self.source.layers))).to(x.device)
         found: list[Tensor] = []
         with torch.no_grad(), evaluating(self.source.module):
-            for start, key in zip(range(0, x.shape[0], self.batch_rows), self._keys(x.shape[0]), strict=True):
-                chunk = slice(start, min(start + self.batch_rows, x.shape[0]))
+            starts = range(0, x.shape[0], batch_rows)
+            for start, key in zip(starts, self._keys(len(starts)), strict=True):
+                chunk = slice(start, min(start + batch_rows, x.shape[0]))
                 parts = reduce(chunk, self._groups(x[chunk], groups, seeds + key))
                 found = found or [part.new_empty((x.shape[0], *part.shape[1:])) for part in parts]
                 for whole, part in zip(found, parts, strict=True):
@@ -167,26 +221,41 @@ class Functions:
         for group, f in zip(groups, self.source.outputs(x, groups, seeds, self.draws), strict=True):
             likelihood = self.source.likelihood(group)
             if likelihood is not None:
+                _check_outputs(f.shape, likelihood)
                 likelihood.check(f)
             yield Group(wide(f), likelihood)
 
-    def _keys(self, rows: int) -> list[int]:
+    def _rows(self) -> Tensor:
+        return self.x if len(self.x) else self.x.new_zeros((1, *self.x.shape[1:]))
+
+    def _features(self) -> int:
+        """Numbers that a function gives for a row."""
+        with torch.no_grad(), evaluating(self.source.module):
+            seeds = seeds_from(self.seed, (1, len(self.source.layers))).to(self.x.device)
+            (f,) = self.source.outputs(self._rows()[:1], [range(1)], seeds, self.draws)
+        return f.numel()
+
+    def _keys(self, chunks: int) -> list[int]:
         """What is added to the seeds in each chunk: nothing, unless every row has weights of its own."""
-        chunks = -(-rows // self.batch_rows)
         keys: list[int] = [0] * chunks if self.draws == "function" else seeds_from(~self.seed, (chunks,)).tolist()
         return keys
 
 
-def default_rows(model: nn.Module, x: Tensor, count: int, likelihood: Likelihood | None) -> int:
-    """Rows in a chunk, by a guess at the widest activation: the longest side of a parameter, at each position of x."""
-    positions = prod(x.shape[2:])
-    shapes = [parameter.shape[isinstance(model, Ensemble) :] for parameter in model.parameters()]
-    sides = [max(shape[:2], default=1) for shape in shapes]
-    width = max(prod(x.shape[1:]), max(sides, default=1) * positions, 1)
-    features = 1 if likelihood is None else likelihood.features
-    return max(1, min(PIECE // (min(count, GROUP) * width), KEPT // (count * features)))
+def _repeated(x: Tensor, rows: int, times: int) -> Tensor:
+    """x with so many rows, some of them again if it has fewer, and all that several times: (times * rows, ...)."""
+    if rows > x.shape[0]:
+        x = x[torch.arange(rows, device=x.device) % x.shape[0]]
+    return x.expand(times, *x.shape).flatten(0, 1)
 
 
 def _check_rows(shape: torch.Size, rows: int) -> None:
     if not shape or shape[0] != rows:
         raise ShapeError(f"the model gives {tuple(shape)} for {rows} rows; its output must have a row for each of them")
+
+
+def _check_outputs(shape: torch.Size, likelihood: Likelihood) -> None:
+    if len(shape) < 3:
+        raise ShapeError(
+            f"the model gives one number for each of {shape[-1]} rows, without an axis of features, but "
+            f"{type(likelihood).__name__} takes (rows, {likelihood.features}); let the model end with unsqueeze(-1)"
+        )

@@ -1,7 +1,7 @@
 """The law of a target under several functions: the mixture of what they say, each with the same weight."""
 
 from collections.abc import Callable, Iterable
-from math import pi, sqrt
+from math import log, pi, sqrt
 
 import torch
 from torch import Tensor
@@ -59,20 +59,40 @@ def gaussian_entropy(f: Tensor, likelihood: Gaussian) -> Tensor:
     return total * step
 
 
-def quantile(f: Tensor, likelihood: Likelihood | None, level: float) -> Tensor:
+def quantile(f: Tensor, likelihood: Likelihood | None, level: float, upper: bool = False) -> Tensor:
     """The quantile of each output: (functions, rows, features) -> (rows, outputs).
 
-    Without a likelihood it is that of the functions themselves, interpolated as ``torch.quantile`` does. With one,
-    the level of the mixture is found between bounds that hold for any law with these means and variances (Cantelli's
-    inequality).
+    Args:
+        f: the functions.
+        likelihood: without one, quantiles are those of the functions, interpolated as ``torch.quantile`` does.
+        level: the probability of what is below.
+        upper: it is the probability of what is above.
+
+    The level of the mixture is found between bounds that hold for any law with these means and variances (Cantelli's
+    inequality). The smaller of both probabilities is compared, by its logarithm, so that far tails are right too.
     """
     f = f.double()
+    if level > 0.5:
+        level, upper = 1.0 - level, not upper
     if likelihood is None:
-        return _empirical(f, level)
+        return _empirical(f, 1.0 - level if upper else level)
+    tail = _above if upper else _below
     mean, std = likelihood.mean(f), likelihood.variance(f).sqrt()
-    low = (mean - std * sqrt((1.0 - level) / level)).amin(0)
-    high = (mean + std * sqrt(level / (1.0 - level))).amax(0)
-    return root(lambda y: likelihood.cdf(f, y).mean(0) - level, low, high)
+    far, near, sign = sqrt((1.0 - level) / level), sqrt(level / (1.0 - level)), -1.0 if upper else 1.0
+    low = (mean - std * (near if upper else far)).amin(0)
+    high = (mean + std * (far if upper else near)).amax(0)
+    return root(lambda y: sign * (tail(likelihood, f, y).mean(0).log() - log(level)), low, high)
+
+
+def _below(likelihood: Likelihood, f: Tensor, y: Tensor) -> Tensor:
+    return likelihood.cdf(f, y)
+
+
+def _above(likelihood: Likelihood, f: Tensor, y: Tensor) -> Tensor:
+    """P(target > y | f), without the cancellation of 1 - cdf where the law is symmetric about its mean."""
+    if isinstance(likelihood, Gaussian):
+        return likelihood.cdf(f, 2.0 * likelihood.mean(f) - y)
+    return 1.0 - likelihood.cdf(f, y)
 
 
 def root(rising: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:

@@ -29,7 +29,9 @@ def predict(
     Args:
         model: any module that maps rows to rows. One without Bayesian layers is one function, and is evaluated once.
             Of an ``Ensemble`` whose members have none, each is evaluated once: all M, or ``samples`` of them that
-            are spread over it. Members with Bayesian layers take turns.
+            are spread over it. Members with Bayesian layers take turns. Bayesian layers that see rows on their first
+            axis are evaluated for 16 functions at once, others (a transposed input, a table of the model's own) for one
+            at a time; rows and positions may be flattened into that axis, but rows must come first.
         x: (N, ...), finite; with no rows, all fields are empty.
         samples: how many functions are drawn. None: 64, or the members of an ensemble.
         likelihood: default ``model.likelihood``, if there is one, or the ensemble's own. Without one, the mean and the
@@ -105,7 +107,8 @@ def check_inputs(x: object) -> None:
 
 def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> Source:
     if likelihood is None and not isinstance(model, Ensemble):
-        likelihood = getattr(model, "likelihood", None)
+        own = getattr(model, "likelihood", None)
+        likelihood = own if isinstance(own, Likelihood) else None  # a method may have that name
     if likelihood is not None and not isinstance(likelihood, Likelihood):
         raise InputTypeError(f"likelihood must be a whvi.likelihoods.Likelihood, got {type(likelihood).__name__}")
     if isinstance(model, Ensemble):

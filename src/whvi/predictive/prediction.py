@@ -1,12 +1,13 @@
 """What is known about the targets of some inputs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import log
+from typing import SupportsFloat
 
 import torch
 from torch import Tensor
 
-from whvi.errors import ArgumentError, DeviceError, InputTypeError, ShapeError, UnsupportedError
+from whvi.errors import ArgumentError, DeviceError, DivergenceError, InputTypeError, ShapeError, UnsupportedError
 from whvi.likelihoods import Categorical, Discrete, Gaussian, Likelihood
 from whvi.ops import seeds_from
 from whvi.predictive import metrics, mixture
@@ -69,6 +70,12 @@ class Prediction:
         its mixture is found by a sum over a grid, anew at each call.
         """
         likelihood = self._need("entropy")
+        bad = len(self) - int((self.mean.isfinite() & self.aleatoric.isfinite()).flatten(1).all(1).sum())
+        if bad:
+            raise DivergenceError(
+                f"the predictive law is NaN or infinite in {bad} of {len(self)} rows, so it has no entropy; see what "
+                "the model gives for them"
+            )
         if isinstance(likelihood, Discrete):
             return likelihood.entropy_of(self.mean)
         gaussian = self._gaussian()
@@ -76,30 +83,34 @@ class Prediction:
 
     @property
     def mutual_information(self) -> Tensor:
-        """I(y; f) = entropy - E[entropy of p(y | f)] in nats, what a target would tell about the function: (N,)."""
+        """I(y; f) = entropy - E[entropy of p(y | f)] in nats, what a target would tell about the function: (N,).
+
+        Of several yes-or-no outputs, the sum over outputs of I(y_k; f). That is an upper bound of I(y; f): what one
+        output tells, another may tell again.
+        """
         entropy = self.entropy
         discrete = isinstance(self._functions.likelihood, Discrete)
         expected = self._mean_entropy[0] if discrete else self._average(_entropy, self.mean)
         return (entropy - expected).clamp_min(0.0)
 
-    def quantile(self, q: float | Sequence[float]) -> Tensor:
+    def quantile(self, q: SupportsFloat | Sequence[SupportsFloat] | Tensor) -> Tensor:
         """Quantiles of each output: (N, outputs), with an axis (Q,) in front for a sequence of Q levels in (0, 1).
 
         Without a likelihood, quantiles of the functions.
         """
-        levels = [q] if isinstance(q, int | float) else list(q)
-        for level in levels:
-            if not 0.0 < level < 1.0:
-                raise ArgumentError(f"a quantile must have a level between 0 and 1, got {level}")
-        likelihood = self._functions.likelihood
-        found = self._whole(lambda f: tuple(mixture.quantile(f, likelihood, level) for level in levels))
-        return found[0] if isinstance(q, int | float) else torch.stack(found)
+        if getattr(q, "ndim", 0) == 0 and isinstance(q, SupportsFloat):
+            return self._quantiles([(_level("the level of a quantile", q), False)])[0]
+        if isinstance(q, str) or not isinstance(q, Iterable):
+            raise InputTypeError(f"levels of quantiles must be a number or a sequence, got {type(q).__name__}")
+        levels = [_level("the level of a quantile", level) for level in q]
+        if not levels:
+            raise ArgumentError("there are no levels; give at least one quantile, such as 0.5")
+        return torch.stack(self._quantiles([(level, False) for level in levels]))
 
-    def interval(self, level: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, level: SupportsFloat = 0.95) -> tuple[Tensor, Tensor]:
         """The central interval that holds each output with probability ``level``: its ends, (N, outputs) each."""
-        if not 0.0 < level < 1.0:
-            raise ArgumentError(f"level must be between 0 and 1, got {level}")
-        low, high = self.quantile((0.5 - 0.5 * level, 0.5 + 0.5 * level)).unbind()
+        outside = 0.5 - 0.5 * _level("level", level)
+        low, high = self._quantiles([(outside, False), (outside, True)])
         return low, high
 
     def cdf(self, y: Tensor) -> Tensor:
@@ -161,6 +172,11 @@ class Prediction:
         with torch.no_grad():
             return likelihood.sample(f, seeds_from(~self.seed, ()).to(f.device))
 
+    def _quantiles(self, levels: Sequence[tuple[float, bool]]) -> tuple[Tensor, ...]:
+        """One for each level, of what is below or (True) above: (N, outputs)."""
+        likelihood = self._functions.likelihood
+        return self._whole(lambda f: tuple(mixture.quantile(f, likelihood, *level) for level in levels))
+
     def _average(self, value: Callable[[Group, Tensor], Tensor], y: Tensor) -> Tensor:
         """The mean over functions of a value (functions, rows, ...)."""
 
@@ -171,13 +187,15 @@ class Prediction:
         return self._functions.run(reduce)[0]
 
     def _whole(self, value: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        """Values that need all functions of a row at once; a chunk of rows is small enough for that."""
+        """Values that need all functions of a row at once, in chunks of rows that are small enough for that."""
+        likelihood = self._functions.likelihood
+        numbers = self.mean.shape[1:].numel() if likelihood is None else likelihood.features
 
         def reduce(_: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
             parts = value(torch.cat([f for f, _ in groups]))
             return tuple(part.to(self.mean.dtype) for part in parts)
 
-        return self._functions.run(reduce)
+        return self._functions.run(reduce, rows=self._functions.whole_rows(numbers))
 
     def _need(self, what: str) -> Likelihood:
         likelihood = self._functions.likelihood
@@ -211,6 +229,16 @@ class Prediction:
         if y.shape[0] != len(self):
             raise ShapeError(f"y has {y.shape[0]} rows, but {len(self)} were predicted; give a target for each")
         return y if len(self) else y.new_zeros((1, *y.shape[1:]))
+
+
+def _level(name: str, value: object) -> float:
+    """A number between 0 and 1, of any kind that is one number."""
+    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat) or getattr(value, "ndim", 0):
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
+    level = float(value)
+    if not 0.0 < level < 1.0:
+        raise ArgumentError(f"{name} must be between 0 and 1, got {level}")
+    return level
 
 
 def _cdf(group: Group, y: Tensor) -> Tensor:

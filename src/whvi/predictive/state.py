@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
+import torch
 from torch import Tensor, nn
 
 from whvi.errors import UnsupportedError
@@ -37,8 +38,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
 
 
+_WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
 class Snapshot:
-    """Which tensors there are, and how often each was written to: nothing is copied.
+    """Which tensors there are, how often each was written to, and a sum of its bits: nothing is copied.
 
     Args:
         parts: modules and tensors, by what an error shall call them.
@@ -58,13 +62,24 @@ class Snapshot:
         self._marks = {name: _marks(part) for name, part in parts.items()}
 
     def check(self) -> None:
-        """Raise UnsupportedError if a tensor was written to or replaced (a write through ``.data`` is not seen)."""
+        """Raise UnsupportedError if a tensor was written to or replaced."""
         for name, part in self._parts.items():
             if _marks(part) != self._marks[name]:
                 raise UnsupportedError(f"{name} has changed since this prediction was made; predict again")
 
 
-def _marks(part: nn.Module | Tensor) -> list[tuple[int, int, int]]:
+def _marks(part: nn.Module | Tensor) -> list[tuple[int, int, int, int]]:
     tensors = [part] if isinstance(part, Tensor) else [*part.parameters(), *part.buffers()]
     # Tensors of inference mode do not count their versions.
-    return [(id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors]
+    return [(id(t), t.data_ptr(), 0 if t.is_inference() else t._version, _content(t)) for t in tensors]
+
+
+def _content(tensor: Tensor) -> int:
+    """The sum of a tensor's bits as whole numbers: for writes that its version does not count (``Adam(fused=True)``).
+
+    A sum of floats would depend on the number of threads, and would not equal itself where there is a NaN.
+    """
+    plain = tensor.detach()
+    if plain.is_complex():
+        plain = torch.view_as_real(plain)
+    return int(plain.view(_WHOLE[plain.element_size()]).sum())
