@@ -3,8 +3,8 @@
 A classifier 64-512-512-10, batch 128, float32, all threads: Walsh-Hadamard layers and a mean-field last layer. Ours is
 ``whvi.predict``, from the check of x to probabilities and their uncertainty; the dense network and those of others only
 make 64 passes without gradients, and nothing of their outputs. All run in turn in one process; the ratio is that of the
-medians. The rivals run when they are installed, without what else they ask for:
-``pip install --no-deps bayesian-torch torchbnn``.
+medians. The rivals run when they are installed, bayesian-torch and torchbnn without what else they ask for:
+``pip install laplace-torch`` and ``pip install --no-deps bayesian-torch torchbnn``.
 Writes ``results/bench/prediction.json``; ``--table`` only prints the table of that record.
 """
 
@@ -88,7 +88,20 @@ def contenders() -> dict[str, Callable[[], object]]:
         from torchbnn.modules import BayesLinear
 
         runs["torchbnn, 64 passes"] = passes(network(lambda i, o: BayesLinear(0.0, 0.1, i, o)), x)
+    if importlib.util.find_spec("laplace"):
+        for weights in ("all", "last_layer"):
+            runs[f"laplace-torch, Kronecker, {weights.replace('_', ' ')}, 64 samples"] = laplace(weights, x)
     return runs
+
+
+def laplace(weights: str, x: Tensor) -> Callable[[], object]:
+    """A prediction of laplace-torch from 64 draws of the weights."""
+    from laplace import Laplace
+    from torch.utils.data import DataLoader, TensorDataset
+
+    found = Laplace(network(nn.Linear), "classification", subset_of_weights=weights, hessian_structure="kron")
+    found.fit(DataLoader(TensorDataset(x, torch.randint(SIZES[-1], (BATCH,))), batch_size=BATCH))
+    return lambda: found(x, pred_type="nn", link_approx="mc", n_samples=SAMPLES)
 
 
 def measure(rounds: int) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 Networks of two hidden layers of 128 units, ReLU, 90 % of the rows to train and 10 % to test, 8 splits, targets as they
 are (the bias of the output starts at their mean), batches of 64, Adam at 1e-3 with the paper's decay, noise fixed for
-500 steps: all 8 splits are replicas of one run on one thread. ``yacht-own`` and ``boston-own`` give each block of a
-layer a vector g of its own, where the paper has one for all. Then such a run and one of a single split go on in turn,
+500 steps: all 8 splits are replicas of one run on one thread. Then such a run and one of a single split go on in turn,
 for the ratio of their times.
 Data are read from the folder that ``WHVI_DATA`` names. A run that is interrupted goes on from its checkpoint under
 ``out/``. Writes ``results/bench/replicas.json``; ``--table`` only prints the table of that record.
@@ -33,7 +32,6 @@ from whvi.predictive import predict
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "results/bench/replicas.json"
 SPLITS, WIDTH, STEPS, SAMPLES = 8, 128, 50_500, 64
-TASKS = ("yacht", "boston", "yacht-own", "boston-own")
 ASKED = {"yacht": (0.69, 1.40), "boston": (2.90, 2.60)}
 PAPER = {"yacht": (0.69, 1.80), "boston": (3.14, 4.33)}
 """Root mean squared error and mean negative log density, as printed."""
@@ -57,7 +55,7 @@ def splits(name: str) -> list[tuple[Part, Part]]:
     return found
 
 
-def network(data: Part, seed: int, share_g: bool = True) -> nn.Module:
+def network(data: Part, seed: int) -> nn.Module:
     """The paper's network for some data; its output starts at their mean."""
     torch.manual_seed(seed)
     x, y = data
@@ -66,17 +64,16 @@ def network(data: Part, seed: int, share_g: bool = True) -> nn.Module:
     with torch.no_grad():
         last.bias.mean.copy_(y.mean(0))
     sizes = (x.shape[1], WIDTH, WIDTH)
-    hidden = [part for i, o in pairwise(sizes) for part in (WHVILinear(i, o, share_g=share_g), nn.ReLU())]
+    hidden = [part for i, o in pairwise(sizes) for part in (WHVILinear(i, o), nn.ReLU())]
     return nn.Sequential(*hidden, last)
 
 
-def train(task: str, steps: int) -> dict[str, Any]:
+def train(name: str, steps: int) -> dict[str, Any]:
     """All splits at once; the quality on the test rows of each."""
-    name, _, own = task.partition("-")
     parts = splits(name)
-    models = [network(part, split, share_g=not own) for split, (part, _) in enumerate(parts)]
+    models = [network(part, split) for split, (part, _) in enumerate(parts)]
     likelihoods = [Gaussian(frozen_steps=500) for _ in parts]
-    folder = ROOT / "out/replicas" / f"{task}-{steps}"
+    folder = ROOT / "out/replicas" / f"{name}-{steps}"
     resumed = folder.exists()
     start = time.process_time()
     fit_replicas(
@@ -104,17 +101,16 @@ def train(task: str, steps: int) -> dict[str, Any]:
     }
 
 
-def ratio(task: str, rounds: int = 15, steps: int = 40) -> dict[str, float]:
+def ratio(name: str, rounds: int = 15, steps: int = 40) -> dict[str, float]:
     """Milliseconds of a step of all splits and of one alone, in turn; and how much the former saves."""
-    name, _, own = task.partition("-")
     data = [part for part, _ in splits(name)]
     seeds = list(range(SPLITS))
-    models = [network(part, seed, share_g=not own) for part, seed in zip(data, seeds, strict=True)]
+    models = [network(part, seed) for part, seed in zip(data, seeds, strict=True)]
     likelihoods = [Gaussian() for _ in seeds]
     stacked = StackedBatches(data, likelihoods[0], 64, seeds)
     together = StackedRun([SVI()] * SPLITS, models, likelihoods, stacked.counts, seeds)
     single = TensorBatches(*data[0], Gaussian(), 64, 0)
-    alone = SVI().init(network(data[0], 0, share_g=not own), Gaussian(), single.n_data)
+    alone = SVI().init(network(data[0], 0), Gaussian(), single.n_data)
     times: dict[str, list[float]] = {"together": [], "alone": []}
     for turn in range(rounds):
         for key, run, batches in (("together", together, stacked), ("alone", alone, single)):
@@ -136,12 +132,10 @@ def show(record: dict[str, Any]) -> str:
         "| data | RMSE | asked | paper | MNLL | asked | paper | ms a step, 8 splits | 8 runs alone / one run of 8 |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for task, row in record.items():
-        name, _, own = task.partition("-")
+    for name, row in record.items():
         asked, paper = ASKED[name], PAPER[name]
-        title = f"{name}, g of its own for each block" if own else name
         lines.append(
-            f"| {title} | {row['rmse_mean']:.2f} ({row['rmse_std']:.2f}) | {asked[0]:.2f} | {paper[0]:.2f} "
+            f"| {name} | {row['rmse_mean']:.2f} ({row['rmse_std']:.2f}) | {asked[0]:.2f} | {paper[0]:.2f} "
             f"| {row['mnll_mean']:.2f} ({row['mnll_std']:.2f}) | {asked[1]:.2f} | {paper[1]:.2f} "
             f"| {row['ms_together']:.1f} | {row['times_faster']:.1f} |"
         )
@@ -151,7 +145,7 @@ def show(record: dict[str, Any]) -> str:
 def main() -> None:
     """Run what was asked for and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(TASKS)}; default all")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(ASKED)}; default all")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--table", action="store_true", help="only print the table of the record")
     parser.add_argument("--ratio", action="store_true", help="only measure the times again")
@@ -159,11 +153,11 @@ def main() -> None:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     if not options.table:
         torch.set_num_threads(1)
-        for task in options.names or TASKS:
-            results = record.get(task, {}) if options.ratio else train(task, options.steps)
+        for name in options.names or ASKED:
+            results = record.get(name, {}) if options.ratio else train(name, options.steps)
             record = json.loads(RECORD.read_text()) if RECORD.exists() else {}  # another run may have added to it
-            record[task] = {**results, **ratio(task)}
-            keep(RECORD, {task: record[task] for task in TASKS if task in record})
+            record[name] = {**results, **ratio(name)}
+            keep(RECORD, {name: record[name] for name in ASKED if name in record})
     print(show(record))
 
 

@@ -1,6 +1,9 @@
 """``Ensemble``: stacked members are the members."""
 
 import copy
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -159,6 +162,65 @@ def test_shared_tensors_stay_shared() -> None:
     assert member[0].weight is member[1].weight
 
 
+def used_twice(maker: type[nn.Module]) -> nn.Module:
+    """A layer in two places, and a parameter of it in a third."""
+    layer, last = maker(4, 4), nn.Linear(4, 4)
+    model = nn.Sequential(maker(3, 4), nn.Tanh(), layer, nn.Tanh(), layer, nn.Tanh(), last, nn.Linear(4, 2))
+    if isinstance(layer, nn.Linear):
+        last.weight = layer.weight
+    return model.eval()
+
+
+@pytest.mark.parametrize("maker", [nn.Linear, MeanFieldLinear, WHVILinear])
+def test_modules_that_are_used_twice(maker: type[nn.Module]) -> None:
+    models, x = [used_twice(maker) for _ in range(3)], torch.randn(5, 3)
+    ensemble = Ensemble(models)
+    before = [(type(p), p.shape, p.device) for p in ensemble.architecture.parameters()]
+    for _ in range(2):  # nothing is left behind in the template
+        with whvi.mean_mode(ensemble.architecture):
+            f = ensemble.functions(x)
+        for model, value in zip(models, f, strict=True):
+            with whvi.mean_mode(model):
+                torch.testing.assert_close(value, model(x))
+    assert [(type(p), p.shape, p.device) for p in ensemble.architecture.parameters()] == before
+    for other in (ensemble, copy.deepcopy(ensemble), pickle.loads(pickle.dumps(ensemble))):
+        member = other.member(1)
+        assert member[2] is member[4]
+        if maker is nn.Linear:
+            assert member[6].weight is member[2].weight
+        with whvi.mean_mode(member), whvi.mean_mode(models[1]):
+            assert torch.equal(member(x), models[1](x))
+    prediction = predict(ensemble, x, 6, seed=0)
+    torch.testing.assert_close(prediction.samples().mean(0), prediction.mean)
+    if maker is nn.Linear:
+        torch.testing.assert_close(prediction.samples(), torch.stack([model(x) for model in models]).detach())
+
+
+class Slow(nn.Module):
+    """Lets other threads run while the tensors of a member are in the template."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        time.sleep(1e-3)
+        return x
+
+
+def test_copies_are_whole_while_other_threads_predict() -> None:
+    models, x = [nn.Sequential(nn.Linear(3, 4), Slow(), nn.Linear(4, 2)) for _ in range(3)], torch.randn(5, 3)
+    ensemble = Ensemble(models)
+    expected = models[2](x)
+
+    def work(i: int) -> bool:
+        if i % 2:
+            return torch.allclose(ensemble.functions(x)[2], expected, atol=1e-6)
+        whole = copy.deepcopy(ensemble) if i % 4 else pickle.loads(pickle.dumps(ensemble))
+        one = ensemble.member(2)
+        parameters = [*whole.architecture.parameters(), *one.parameters()]
+        return torch.equal(one(x), expected) and all(type(p) is nn.Parameter for p in parameters)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(60)))
+
+
 def test_it_is_a_module() -> None:
     models, x = members("normalised"), torch.randn(4, 3)
     ensemble = Ensemble(models, Gaussian(2))
@@ -203,6 +265,21 @@ def states_of(model: nn.Module, **changes: Tensor) -> dict[str, Tensor]:
         ),
         (lambda: Ensemble([nn.Linear(1, 1), nn.Linear(1, 1, bias=False)]), ShapeError, "bias is .* absent in member 1"),
         (lambda: Ensemble([nn.ReLU()]), ArgumentError, "no parameters"),
+        (
+            lambda: Ensemble([nn.Sequential(nn.Linear(1, 1), nn.Tanh()), nn.Sequential(nn.Linear(1, 1), nn.ReLU())]),
+            ArgumentError,
+            r"from member 0 to 1, model\.1\.kind was 'Tanh' and is 'ReLU'",
+        ),
+        (
+            lambda: Ensemble([nn.Sequential(nn.Linear(1, 1), nn.Dropout(p)) for p in (0.1, 0.1, 0.2)]),
+            ArgumentError,
+            r"from member 0 to 2, model\.1\.p was 0\.1 and is 0\.2",
+        ),
+        (
+            lambda: Ensemble(members("plain", 2), [Gaussian(2), Gaussian(1, "input")]),
+            ArgumentError,
+            "likelihood.kind was .scalar. and is .input.",
+        ),
         (lambda: Ensemble(members("plain", 2), [Gaussian(2)]), ArgumentError, "1 likelihoods for 2 models"),
         (lambda: Ensemble(members("plain", 2)).member(2), ArgumentError, "no member 2"),
         (lambda: Ensemble.from_states(nn.Linear(2, 1), {}), ArgumentError, "empty"),

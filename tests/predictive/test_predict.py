@@ -265,6 +265,41 @@ def test_the_likelihood_is_that_of_the_model_unless_another_is_given() -> None:
     torch.testing.assert_close(other.aleatoric, torch.full((3, 2), 0.5))
 
 
+def test_another_thing_of_that_name_is_no_likelihood() -> None:
+    class Named(nn.Linear):
+        def likelihood(self, y: Tensor) -> Tensor:
+            return y
+
+    assert (predict(Named(3, 2), torch.randn(4, 3)).aleatoric == 0).all()
+    with pytest.raises(InputTypeError, match="Likelihood"):
+        predict(Named(3, 2), torch.randn(4, 3), likelihood=Named(3, 2).likelihood)
+
+
+class Squeezed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = MeanFieldLinear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).squeeze(-1)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "rows", "how"),
+    [
+        (Gaussian(), 1, r"unsqueeze\(-1\)"),
+        (Gaussian(), 10, r"unsqueeze\(-1\)"),
+        (Categorical(10), 10, "that many outputs"),
+    ],
+)
+def test_outputs_without_an_axis_of_features(likelihood: Likelihood, rows: int, how: str) -> None:
+    model, x = Squeezed(), torch.randn(rows, 3)
+    for one in (model, Ensemble([model, Squeezed()])):
+        with pytest.raises(ShapeError, match=rf"the model gives \({rows},\), .*; .*{how}"):
+            predict(one, x, likelihood=likelihood)
+        assert predict(one, x).mean.shape == (rows,)
+
+
 @pytest.mark.parametrize("likelihood", [None, Gaussian(2), Categorical(2)], ids=str)
 def test_no_rows_give_empty_fields(likelihood: Likelihood | None) -> None:
     prediction = predict(MODELS["diagonal"](), torch.zeros(0, 3), likelihood=likelihood)

@@ -2,17 +2,21 @@
 
 from math import e, log, pi, sqrt
 
+import numpy as np
 import pytest
 import torch
+from scipy.optimize import brentq
+from scipy.stats import norm
 from torch import Tensor, nn
 from torch.distributions import Categorical as Choice
 from torch.distributions import MixtureSameFamily, Normal
 
-from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError, WhviError
+from whvi.errors import ArgumentError, DivergenceError, InputTypeError, ShapeError, UnsupportedError, WhviError
 from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from whvi.nn import WHVILinear
 from whvi.predictive import Ensemble, Prediction, predict
 from whvi.predictive.mixture import gaussian_entropy, quantile, root
+from whvi.predictive.state import Snapshot
 
 ROWS = 6
 
@@ -79,6 +83,50 @@ def test_quantiles_of_modes_that_are_far_apart() -> None:
     torch.testing.assert_close(middle, torch.zeros(1, 1, dtype=torch.float64), rtol=0, atol=1e-9)
     upper = quantile(f, likelihood, 5 / 6)
     torch.testing.assert_close(upper, torch.full((1, 1), 1e6, dtype=torch.float64), rtol=0, atol=1e-6)
+
+
+LEVELS = (1e-300, 1e-12, 1e-9, 0.025, 0.5, 0.975, 1 - 1e-9, 1 - 1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_quantiles_of_far_tails(level: float) -> None:
+    f = torch.tensor([[[3.0], [-200.0]]], dtype=torch.float64)
+    likelihood = Gaussian(learned=False).double()
+    likelihood.log_variance.fill_(log(4.0))
+    found = quantile(f, likelihood, level).flatten()
+    expected = torch.tensor([3.0, -200.0], dtype=torch.float64) + 2.0 * norm.ppf(level)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_quantiles_of_far_tails_of_mixtures(level: float) -> None:
+    f = torch.tensor([-1.0, 0.5, 4.0], dtype=torch.float64)
+    found = quantile(f.reshape(3, 1, 1), Gaussian(variance=1.0, learned=False).double(), level).item()
+    centres = f.numpy()
+    law, wanted = (norm.logcdf, level) if level <= 0.5 else (norm.logsf, 1 - level)
+    expected = brentq(lambda y: np.logaddexp.reduce(law(y, centres)) - log(3 * wanted), -50, 50, xtol=1e-13)
+    assert abs(found - expected) < 1e-9
+
+
+def test_intervals_are_symmetric_to_the_last() -> None:
+    layer = nn.Linear(1, 1).double()
+    nn.init.zeros_(layer.bias)
+    x = torch.zeros(1, 1, dtype=torch.float64)
+    prediction = predict(layer, x, likelihood=Gaussian(variance=1.0).double())
+    for level in (0.5, 0.95, 1 - 1e-9, 1 - 1e-15):
+        low, high = prediction.interval(level)
+        torch.testing.assert_close(low, -high, rtol=1e-12, atol=1e-12)
+        assert high.item() == pytest.approx(norm.isf(0.5 - 0.5 * level), rel=1e-9)
+
+
+def test_levels_are_any_kind_of_number() -> None:
+    prediction = made(Gaussian(2))
+    middle = prediction.quantile(0.5)
+    for level in (np.float32(0.5), np.float64(0.5), np.array(0.5), torch.tensor(0.5)):
+        assert torch.equal(prediction.quantile(level), middle)
+        assert torch.equal(torch.stack(prediction.interval(level)), torch.stack(prediction.interval(0.5)))
+    for levels in ([0.5], (np.float32(0.5),), np.array([0.5]), torch.tensor([0.5])):
+        assert torch.equal(prediction.quantile(levels), middle.unsqueeze(0))
 
 
 def test_roots_take_few_steps() -> None:
@@ -154,6 +202,28 @@ def test_entropies(likelihood: Likelihood) -> None:
     assert ((surprise.mean(0) - prediction.entropy).abs() < 4 * surprise.std(0) / sqrt(count)).all()
 
 
+def test_what_several_outputs_tell_is_an_upper_bound() -> None:
+    networks = [nn.Linear(1, 2) for _ in range(2)]
+    for network_, bias in zip(networks, (3.0, -3.0), strict=True):
+        nn.init.zeros_(network_.weight)
+        nn.init.constant_(network_.bias, bias)
+    prediction = predict(Ensemble(networks, Bernoulli(2)), torch.zeros(1, 1))
+    p = torch.tensor([3.0, -3.0]).sigmoid()
+    joint = torch.stack([torch.outer(q := torch.stack([1 - s, s]), q).flatten() for s in p])  # (functions, outcomes)
+    information = torch.special.entr(joint.mean(0)).sum() - torch.special.entr(joint).sum(-1).mean()
+    assert information < log(2) < prediction.mutual_information
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), Gaussian(1, "input"), Categorical(3), Bernoulli()], ids=str)
+def test_what_diverged_has_no_entropy(likelihood: Likelihood) -> None:
+    model = nn.Linear(2, likelihood.features)
+    nn.init.constant_(model.bias, torch.nan)
+    prediction = predict(model, torch.randn(3, 2), likelihood=likelihood)
+    for ask in (lambda: prediction.entropy, lambda: prediction.mutual_information):
+        with pytest.raises(DivergenceError, match="3 of 3 rows"):
+            ask()
+
+
 def test_one_function_tells_nothing_about_itself() -> None:
     for likelihood in (Categorical(3), Bernoulli(2), Gaussian(), Gaussian(1, "input")):
         information = made(likelihood, samples=1).mutual_information
@@ -182,8 +252,8 @@ def test_the_law_is_that_of_torch_distributions() -> None:
     torch.testing.assert_close(prediction.cdf(y), mixture.cdf(y), rtol=1e-6, atol=1e-8)
 
 
-def gradient_step(model: nn.Module, x: Tensor, likelihood: Likelihood) -> None:
-    optimiser = torch.optim.Adam(model.parameters())
+def gradient_step(model: nn.Module, x: Tensor, likelihood: Likelihood, **options: bool) -> None:
+    optimiser = torch.optim.Adam(model.parameters(), **options)
     model(x).sum().backward()
     optimiser.step()
 
@@ -208,7 +278,7 @@ def test_what_was_changed_must_be_predicted_again(name: str) -> None:
     assert torch.equal(prediction.mean, mean)
 
 
-@pytest.mark.parametrize("change", ["replace", "load", "dtype"])
+@pytest.mark.parametrize("change", ["replace", "load", "dtype", "fused", "foreach", "data"])
 def test_other_ways_to_change_a_model(change: str) -> None:
     model, x = network(1), torch.randn(4, 3, dtype=torch.float64)
     prediction = predict(model, x, 5)
@@ -216,6 +286,10 @@ def test_other_ways_to_change_a_model(change: str) -> None:
         model[0].g.mean = nn.Parameter(model[0].g.mean + 1)
     elif change == "load":
         model.load_state_dict(network(1).state_dict())
+    elif change in ("fused", "foreach"):
+        gradient_step(model, x, Gaussian(), **{change: True})
+    elif change == "data":
+        model[0].g.mean.data.add_(1.0)
     else:
         model.float()
     with pytest.raises(UnsupportedError, match="predict again"):
@@ -223,8 +297,38 @@ def test_other_ways_to_change_a_model(change: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.float32, torch.complex64, torch.complex128, torch.int64, torch.bool]
+)
+def test_content_of_every_kind_is_seen(dtype: torch.dtype) -> None:
+    tensor = torch.ones(3, 4).to(dtype).T
+    snapshot = Snapshot({"x": tensor})
+    snapshot.check()
+    tensor.data[2, 1] = 0  # a write that no version counts
+    with pytest.raises(UnsupportedError, match="x has changed"):
+        snapshot.check()
+
+
+def test_what_is_not_a_number_equals_itself() -> None:
+    Snapshot({"x": torch.tensor([torch.nan, torch.inf]), "nothing": torch.zeros(0, 3)}).check()
+    x = torch.randn(10**5)
+    snapshot, threads = Snapshot({"x": x}), torch.get_num_threads()
+    torch.set_num_threads(threads + 1)  # sums of floats depend on it
+    try:
+        snapshot.check()
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
+        (lambda p: p.quantile([]), ArgumentError, "at least one quantile"),
+        (lambda p: p.quantile("0.5"), InputTypeError, "number or a sequence, got str"),
+        (lambda p: p.quantile(None), InputTypeError, "number or a sequence, got NoneType"),
+        (lambda p: p.quantile(["0.5"]), InputTypeError, "must be a number, got str"),
+        (lambda p: p.quantile(torch.full((2, 2), 0.5)), InputTypeError, "must be a number, got Tensor"),
+        (lambda p: p.quantile(float("nan")), ArgumentError, "between 0 and 1, got nan"),
+        (lambda p: p.interval([0.5, 0.9]), InputTypeError, "level must be a number, got list"),
         (lambda p: p.log_prob(torch.zeros(5, 2)), ShapeError, "5 rows, but 6"),
         (lambda p: p.log_prob(torch.zeros(6)), ShapeError, r"\(rows, 2\)"),
         (lambda p: p.log_prob([0.0] * 6), InputTypeError, "torch.Tensor"),

@@ -87,8 +87,9 @@ class Loop:
                 done += 1
                 if self.history.add(terms, done - 1, self.noise):
                     self._report(done, bar, scalars)
+                self._look(done, terms, scalars)
                 try:
-                    self._look(done, terms, scalars)
+                    self._call_back(done)
                 except KeyboardInterrupt:  # in the caller's own code, between two steps
                     interruption.requested = True
                 if self.folder is not None and (done % self.checkpoint_every == 0 or interruption.requested):
@@ -137,6 +138,8 @@ class Loop:
                 value = self._monitored(done, scalars)
                 if self.watch.look(value, self._module_tensors()):
                     self.history.stopped = "early"
+
+    def _call_back(self, done: int) -> None:
         if self.callback is not None and done % self.callback_every == 0:
             self.run.finish()  # so that the callback sees the models as they are
             if self.callback(Moment(done, self.run, self.history)):

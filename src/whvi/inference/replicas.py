@@ -79,8 +79,8 @@ class StackedRun(Run):
         self._vmapped = vmap(
             lambda learned, fixed, *rest: self.flats[0].call({**learned, **fixed}, *rest), randomness="different"
         )
-        self._draws = 16
-        """Seeds of a step, at least as many as are drawn."""
+        self._draws, self._enough = 16, False
+        """Seeds of a step, and whether that is known to be as many as are drawn."""
 
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
@@ -108,11 +108,12 @@ class StackedRun(Run):
     def _evaluate(self, x: Tensor, y: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Log-likelihood and KL of all replicas, with the noise that each would have alone: (R,) each."""
         learned = self.flats[0].split(self.rows())
-        before = {name: value.clone() for name, value in self.fixed.items()} if step == 0 else self.fixed
+        before = self.fixed if self._enough else {name: value.clone() for name, value in self.fixed.items()}
         while True:
             seeds = torch.stack([seeds_from(mix(seed, "step", step), (self._draws,)) for seed in self.seeds])
             try:
                 found: tuple[Tensor, Tensor] = self._vmapped(learned, self.fixed, x, y, self.counts, seeds.to(x.device))
+                self._enough = True
                 return found
             except IndexError:  # from ops.seeded, in the first step: it takes more seeds
                 if self._draws > _MOST_DRAWS:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from whvi.errors import InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
-from whvi.nn.draws import PartsError, Shape, fixing
+from whvi.nn.draws import Draws, PartsError, Shape, fixing
 from whvi.nn.model import bayesian_layers
 from whvi.ops import seeds_from
 from whvi.posterior.base import wide
@@ -20,10 +20,9 @@ from whvi.predictive.state import Snapshot, evaluating
 
 GROUP = 16
 """Functions that are evaluated at once. It is fixed, so that a function depends on the seed alone."""
-
-
-_PROBE = 5
-"""Rows of the first pass, at least, and their number is odd: 16 x 5 is seldom the length of something else, 16 is."""
+_PROBE = 3, 7
+"""Functions and rows of a pass that tells whether layers see rows, where these are too few: 16 is the length of many
+things, 3 x 7 of few, and of both hardly any."""
 
 
 class Group(NamedTuple):
@@ -93,7 +92,7 @@ class Network(Source):
             if not self._together or size == 1:
                 yield torch.stack([self._pass(x, own + i, None if example else (), 1) for i in range(size)])
                 continue
-            wanted = rows if example or self._probed else max(rows, _PROBE) | 1
+            wanted = rows if example or self._probed else self._probe(x, size, own)
             if wanted != each:
                 batch, each = _repeated(x, wanted, size), wanted
             shape, counted = (None, size * each) if example else ((size,), each)
@@ -101,9 +100,17 @@ class Network(Source):
             self._probed = True
             yield y.unflatten(0, (size, each))[:, :rows]
 
+    def _probe(self, x: Tensor, size: int, seeds: Tensor) -> int:
+        """Rows of the first pass: an odd number, so that powers of two are not mistaken for rows of 16 functions."""
+        functions, rows = min(size, _PROBE[0]), _PROBE[1]
+        if x.shape[0] >= rows:
+            return x.shape[0] | 1
+        self._pass(_repeated(x, rows, functions), seeds, (functions,), rows)
+        return x.shape[0]
+
     def _pass(self, x: Tensor, seeds: Tensor, shape: Shape | None, rows: int) -> Tensor:
         """The model at draws of this shape: (batch, ...) -> (batch, ...)."""
-        draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
+        draws: Draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
         with fixing(draws):
             y = self.module(x)
         if not isinstance(y, Tensor):
@@ -255,7 +262,8 @@ def _check_rows(shape: torch.Size, rows: int) -> None:
 
 def _check_outputs(shape: torch.Size, likelihood: Likelihood) -> None:
     if len(shape) < 3:
+        how = "let the model end with unsqueeze(-1)" if likelihood.features == 1 else "give the model that many outputs"
         raise ShapeError(
-            f"the model gives one number for each of {shape[-1]} rows, without an axis of features, but "
-            f"{type(likelihood).__name__} takes (rows, {likelihood.features}); let the model end with unsqueeze(-1)"
+            f"the model gives ({shape[-1]},), one number for each row and no axis of features, but "
+            f"{type(likelihood).__name__} takes (rows, {likelihood.features}); {how}"
         )

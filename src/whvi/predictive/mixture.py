@@ -69,30 +69,30 @@ def quantile(f: Tensor, likelihood: Likelihood | None, level: float, upper: bool
         upper: it is the probability of what is above.
 
     The level of the mixture is found between bounds that hold for any law with these means and variances (Cantelli's
-    inequality). The smaller of both probabilities is compared, by its logarithm, so that far tails are right too.
+    inequality; Chernoff's in the tail of a Gaussian). The smaller of both probabilities is compared, by its logarithm,
+    so that far tails are right too.
     """
     f = f.double()
     if level > 0.5:
         level, upper = 1.0 - level, not upper
     if likelihood is None:
         return _empirical(f, 1.0 - level if upper else level)
-    tail = _above if upper else _below
     mean, std = likelihood.mean(f), likelihood.variance(f).sqrt()
-    far, near, sign = sqrt((1.0 - level) / level), sqrt(level / (1.0 - level)), -1.0 if upper else 1.0
+    gaussian, sign = isinstance(likelihood, Gaussian), -1.0 if upper else 1.0
+    far = sqrt(-2.0 * log(level) if gaussian else (1.0 - level) / level)
+    near = sqrt(level / (1.0 - level))
     low = (mean - std * (near if upper else far)).amin(0)
     high = (mean + std * (far if upper else near)).amax(0)
-    return root(lambda y: sign * (tail(likelihood, f, y).mean(0).log() - log(level)), low, high)
+    tail = _tail(f, likelihood, upper)
+    return root(lambda y: sign * (tail(y).mean(0).log() - log(level)), low, high)
 
 
-def _below(likelihood: Likelihood, f: Tensor, y: Tensor) -> Tensor:
-    return likelihood.cdf(f, y)
-
-
-def _above(likelihood: Likelihood, f: Tensor, y: Tensor) -> Tensor:
-    """P(target > y | f), without the cancellation of 1 - cdf where the law is symmetric about its mean."""
-    if isinstance(likelihood, Gaussian):
-        return likelihood.cdf(f, 2.0 * likelihood.mean(f) - y)
-    return 1.0 - likelihood.cdf(f, y)
+def _tail(f: Tensor, likelihood: Likelihood, upper: bool) -> Callable[[Tensor], Tensor]:
+    """P(target <= y | f) or P(target > y | f), as a function of y."""
+    if isinstance(likelihood, Gaussian):  # ``torch.special.ndtr`` is 1 + erf, which has no digits left at 1e-12
+        mean, scale = likelihood.mean(f), (-sqrt(0.5) if upper else sqrt(0.5)) / likelihood.variance(f).sqrt()
+        return lambda y: 0.5 * torch.erfc((mean - y) * scale)
+    return lambda y: 1.0 - likelihood.cdf(f, y) if upper else likelihood.cdf(f, y)
 
 
 def root(rising: Callable[[Tensor], Tensor], low: Tensor, high: Tensor) -> Tensor:

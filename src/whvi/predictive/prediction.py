@@ -233,7 +233,7 @@ class Prediction:
 
 def _level(name: str, value: object) -> float:
     """A number between 0 and 1, of any kind that is one number."""
-    if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat) or getattr(value, "ndim", 0):
+    if not isinstance(value, SupportsFloat) or getattr(value, "ndim", 0) != 0:
         raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
     level = float(value)
     if not 0.0 < level < 1.0:
