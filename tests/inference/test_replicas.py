@@ -247,7 +247,7 @@ def bad_calls() -> dict[str, tuple[Callable[[], object], str]]:
         "shapes": (call([models[0], wide[0]]), r"model.0.out_features was 8 and is 9"),
         "rows": (call(d=[(x, y), (x[:, :2], y)]), "one shape"),
         "priors": (call(tight), "prior"),
-        "activations": (call([models[0], other]), "model.1.kind was 'ReLU' and is 'Tanh'"),
+        "activations": (call([models[0], other]), "model.1.class was 'ReLU' and is 'Tanh'"),
         "frozen steps": (call(like=[likelihoods[0], Gaussian()]), "frozen_steps was 5 and is 0"),
         "shared parameters": (call(entangled), "copy.deepcopy"),
         "settings": (call(algorithm=[SVI(), SVI(clip=1.0)]), "learning_rate and schedule only"),

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch.func import vmap
 
-from whvi.ops import draw_seed, native, normal, reference
+from whvi.ops import draw_seed, native, normal, reference, seeded, seeds_from
 
 INSTRUCTION_SETS = [name for name in ("avx512", "avx2", "generic") if native.use_instruction_set(name)]
 if INSTRUCTION_SETS:
@@ -55,3 +56,26 @@ def test_torch_generator_governs_seeds() -> None:
     assert len(set(first)) == 3
     generator = torch.Generator().manual_seed(1)
     assert int(draw_seed(generator)) == int(draw_seed(torch.Generator().manual_seed(1)))
+
+
+def test_each_element_of_a_vmap_has_the_noise_of_its_seed() -> None:
+    seeds = torch.arange(6).reshape(2, 3)
+    expected = torch.stack([normal(int(seed), 5, (4,)) for seed in seeds.flatten()]).reshape(2, 3, 4)
+    assert torch.equal(vmap(vmap(lambda seed: normal(seed, 5, (4,))))(seeds), expected)
+    inner = vmap(lambda seed: vmap(lambda x: normal(seed, 5, (4,)) + x)(torch.zeros(5)))(seeds[0])
+    assert torch.equal(inner, expected[0, :, None].expand(3, 5, 4))
+    shared = vmap(lambda x: normal(2, 5, (4,)) + x)(torch.zeros(3))
+    assert torch.equal(shared, expected[0, 2].expand(3, 4))
+
+
+def test_seeds_of_a_block_are_given_out_in_order() -> None:
+    given = torch.tensor([11, 7])
+    with seeded(given):
+        assert [int(draw_seed()), int(draw_seed())] == [11, 7]
+        with pytest.raises(IndexError, match="more seeds"):
+            draw_seed()
+        with seeded(given):
+            assert int(draw_seed()) == 11
+        assert int(draw_seed(torch.Generator().manual_seed(3))) == int(seeds_from(3, (1,)))
+    torch.manual_seed(3)
+    assert int(draw_seed()) == int(seeds_from(3, (1,)))

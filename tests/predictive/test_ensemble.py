@@ -268,7 +268,7 @@ def states_of(model: nn.Module, **changes: Tensor) -> dict[str, Tensor]:
         (
             lambda: Ensemble([nn.Sequential(nn.Linear(1, 1), nn.Tanh()), nn.Sequential(nn.Linear(1, 1), nn.ReLU())]),
             ArgumentError,
-            r"from member 0 to 1, model\.1\.kind was 'Tanh' and is 'ReLU'",
+            r"from member 0 to 1, model\.1\.class was 'Tanh' and is 'ReLU'",
         ),
         (
             lambda: Ensemble([nn.Sequential(nn.Linear(1, 1), nn.Dropout(p)) for p in (0.1, 0.1, 0.2)]),

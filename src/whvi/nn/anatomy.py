@@ -34,7 +34,7 @@ def describe(value: Any, depth: int = 4) -> Any:
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     name = type(value).__qualname__
-    return {"kind": name, **_attributes(value, depth - 1)} if depth else name
+    return {"class": name, **_attributes(value, depth - 1)} if depth else name
 
 
 def anatomy(whole: nn.Module, name: str = "model") -> dict[str, Any]:

@@ -13,7 +13,15 @@ from whvi.ops import registry
 from whvi.ops.bias import noisy_bias
 from whvi.ops.chain import Maybe, noise_layout, noisy_chain, stacked_call
 from whvi.ops.layout import Layout, Shape
-from whvi.ops.recording import forward_mode_active, in_front, only_vmap, record, watched
+from whvi.ops.recording import (
+    forward_mode_active,
+    in_front,
+    only_vmap,
+    record,
+    transforms_active,
+    under_vmap,
+    watched,
+)
 
 
 def noisy_affine(
@@ -59,10 +67,16 @@ def noisy_affine(
     if layout is None:
         return _composed(*operands, plan)
     try:
-        y: Tensor = record(_NoisyAffine, *operands, plan)
+        if transforms_active():
+            return under_vmap(_affine, _NoisyAffine.vmap, *operands, plan)
+        return _affine(*operands, plan)
     except RuntimeError:
         _composed(*operands, plan)  # says what does not fit
         raise
+
+
+def _affine(*arguments: Any) -> Tensor:
+    y: Tensor = record(_NoisyAffine, *arguments)
     return y
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from whvi.errors import ArgumentError, DtypeError
 from whvi.ops import registry
 from whvi.ops.checks import check_offset, check_seed, check_shape
-from whvi.ops.recording import traced
+from whvi.ops.recording import only_vmap, traced, under_vmap
 
 _SEEDS = 2**63 - 1
 _active = threading.local()
@@ -90,13 +90,14 @@ def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torc
     check_shape("shape", shape)
     if not dtype.is_floating_point:
         raise DtypeError(f"normals are floating-point numbers, but dtype is {dtype}")
-    flat = registry.normal(as_seed(seed).reshape(1), offset, prod(shape))
+    one, count = as_seed(seed).reshape(1), prod(shape)
+    flat = (
+        under_vmap(registry.normal, _vmap, one, offset, count) if only_vmap() else registry.normal(one, offset, count)
+    )
     return flat.reshape(tuple(shape)).to(dtype)
 
 
-def _vmap(
-    info: Any, in_dims: tuple[int | None, None, None], seed: Tensor, offset: int, numel: int
-) -> tuple[Tensor, int]:
+def _vmap(info: Any, in_dims: Sequence[int | None], seed: Tensor, offset: int, numel: int) -> tuple[Tensor, int]:
     """Each replica has its own stream: (batch, R) seeds are batch * R seeds."""
     batch, _, _ = in_dims
     seeds = seed.movedim(0 if batch is None else batch, 0)
