@@ -278,7 +278,7 @@ def states_of(model: nn.Module, **changes: Tensor) -> dict[str, Tensor]:
         (
             lambda: Ensemble(members("plain", 2), [Gaussian(2), Gaussian(1, "input")]),
             ArgumentError,
-            "likelihood.kind was .scalar. and is .input.",
+            "likelihood.outputs was 2 and is 1",
         ),
         (lambda: Ensemble(members("plain", 2), [Gaussian(2)]), ArgumentError, "1 likelihoods for 2 models"),
         (lambda: Ensemble(members("plain", 2)).member(2), ArgumentError, "no member 2"),
