@@ -57,6 +57,14 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     "elbo: lengths": (lambda: elbo(y=Y[:7]), "one row for each example"),
     "elbo: n_data below the batch": (lambda: elbo(n_data=9), "n_data is 9, but this batch alone has 10 rows"),
     "elbo: no rows": (lambda: elbo(X[:0], Y[:0]), "no rows"),
+    "fit: float64 for float32": (
+        lambda: fit(x=X.double()),
+        "x has dtype torch.float64, but the layer has torch.float32",
+    ),
+    "predict: float64 for float32": (
+        lambda: whvi.predict(nn.Linear(3, 1), X.double()),
+        "x has dtype torch.float64, but the layer has torch.float32",
+    ),
     "predict: NaN in x": (lambda: predict(spoilt(X, NAN)), "x has NaN or inf in 1 of 10 rows"),
     "predict: inf in x": (lambda: predict(spoilt(X, -INF)), "x has NaN or inf in 1 of 10 rows"),
     "predict: no samples": (lambda: predict(samples=0), "samples must be at least 1"),

@@ -281,6 +281,15 @@ def test_what_diverged_is_not_saved(data: Data, tmp_path: Path) -> None:
     assert found is None or all(t.isfinite().all() for t in found.tensors.values())
 
 
+def test_a_fit_has_gradients_wherever_it_is_called(data: Data) -> None:
+    one, other = network(), network()
+    fit(one, Gaussian(), data, steps=3)
+    with torch.no_grad():
+        fit(other, Gaussian(), data, steps=3)
+        assert not torch.is_grad_enabled()
+    assert same(bits(one), bits(other))
+
+
 def test_modes_are_left_as_they_were(data: Data) -> None:
     model = network().eval()
     fit(model, Gaussian(), data, steps=2)

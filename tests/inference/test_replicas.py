@@ -132,6 +132,20 @@ def test_many_draws_in_a_step() -> None:
     assert int(models[1][0].num_batches_tracked) == 2
 
 
+def test_an_error_of_the_model_is_its_own() -> None:
+    class Broken(nn.Linear):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            Broken.calls += 1
+            return [super().forward(x)][1]
+
+    models, likelihoods, data = problem(lambda: Broken(3, 1), (20, 20))
+    with pytest.raises(IndexError, match="list index out of range"):
+        fit_replicas(models, likelihoods, data, steps=2)
+    assert Broken.calls == 1
+
+
 def test_weight_decay_does_not_thaw_the_noise() -> None:
     models, _, data = problem(MODELS["plain"], (20, 20))
     likelihoods = [Gaussian(frozen_steps=100).double() for _ in models]

@@ -22,8 +22,9 @@ from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import MAP, SVI
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, describe
-from whvi.nn.parts import whole_number
+from whvi.nn.parts import check_model_precision, whole_number
 from whvi.predictive import predict
+from whvi.predictive.predict import check_inputs
 
 Data = tuple[Tensor, Tensor]
 Folder = str | PathLike[str]
@@ -101,6 +102,8 @@ def fit(
         if n_data is not None:
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
         x, y = _pair("data", data)
+        check_inputs(x)
+        check_model_precision(x, model)
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement)
     validate = None
     if early_stopping is not None:
@@ -200,6 +203,8 @@ def fit_replicas(
         if replace(one, learning_rate=first.learning_rate, schedule=first.schedule) != first:
             raise ArgumentError(f"replicas may differ in learning_rate and schedule only, got {first} and {one}")
     batches = StackedBatches([_pair("data", pair) for pair in data], likelihoods[0], batch_size, seeds)
+    for model, (x, _) in zip(models, data, strict=True):
+        check_model_precision(x, model)
     run = StackedRun(settings, models, likelihoods, batches.counts, seeds)
     loop = Loop(
         run=run,

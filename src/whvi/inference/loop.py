@@ -78,6 +78,7 @@ class Loop:
         started = perf_counter()
         with ExitStack() as stack:
             stack.callback(self.run.finish)  # also where the run is interrupted
+            stack.enter_context(torch.enable_grad())
             stack.enter_context(torch.random.fork_rng())  # the caller's generator is left as it was
             interruption = stack.enter_context(Interruption())
             bar = stack.enter_context(Progress(self.steps, self.progress))

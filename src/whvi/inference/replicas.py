@@ -21,9 +21,8 @@ from whvi.inference.svi import SVI, make_optimiser, set_rates
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, differences
 from whvi.ops import seeded, seeds_from
+from whvi.ops.noise import SeedsExhausted
 from whvi.predictive import Ensemble
-
-_MOST_DRAWS = 1 << 14
 
 
 class _Objective(nn.Module):
@@ -115,9 +114,7 @@ class StackedRun(Run):
                 found: tuple[Tensor, Tensor] = self._vmapped(learned, self.fixed, x, y, self.counts, seeds.to(x.device))
                 self._enough = True
                 return found
-            except IndexError:  # from ops.seeded, in the first step: it takes more seeds
-                if self._draws > _MOST_DRAWS:
-                    raise
+            except SeedsExhausted:  # in the first step, which is begun again with more
                 self._draws *= 4
                 self.fixed = {name: value.clone() for name, value in before.items()}
 

@@ -70,6 +70,20 @@ def check_precision(x: Tensor, dtype: torch.dtype) -> None:
         )
 
 
+def check_model_precision(x: Tensor, model: nn.Module) -> None:
+    """``check_precision`` for all layers of a model, where its parameters have one dtype and x is not of whole numbers.
+
+    >>> try:
+    ...     check_model_precision(torch.zeros(1, 2, dtype=torch.float64), nn.Linear(2, 1))
+    ... except DtypeError as error:
+    ...     print(str(error).split(";")[0])
+    x has dtype torch.float64, but the layer has torch.float32
+    """
+    dtypes = {parameter.dtype for parameter in model.parameters()}
+    if x.is_floating_point() and len(dtypes) == 1:
+        check_precision(x, dtypes.pop())
+
+
 def unit_pairs(*vectors: nn.Module | None) -> dict[nn.Module, Prior | Tensor]:
     """A standard normal prior for each vector that is there and not a point estimate."""
     return {vector: UNIT_PRIOR for vector in vectors if isinstance(vector, Posterior) and not isinstance(vector, Point)}

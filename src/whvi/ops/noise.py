@@ -19,6 +19,10 @@ _active = threading.local()
 """Its ``seeds``, if any, are those that ``draw_seed`` gives in this thread."""
 
 
+class SeedsExhausted(IndexError):
+    """A block of ``seeded`` drew more seeds than it was given."""
+
+
 def draw_seed(generator: torch.Generator | None = None, device: torch.device | str | None = None) -> Tensor:
     """A fresh seed from torch's generator, so that ``torch.manual_seed`` governs all noise; int64, shape ().
 
@@ -29,7 +33,7 @@ def draw_seed(generator: torch.Generator | None = None, device: torch.device | s
     if seeds is not None and generator is None and not traced():
         seed: Tensor | None = next(seeds, None)
         if seed is None:
-            raise IndexError("more seeds are drawn than ops.seeded was given")
+            raise SeedsExhausted("more seeds are drawn than ops.seeded was given")
         return seed if device is None else seed.to(device)
     return torch.randint(_SEEDS, (), generator=generator, device=device)
 
@@ -49,7 +53,7 @@ def seeded(seeds: Tensor) -> Iterator[None]:
     """Let ``draw_seed`` give these seeds, one after the other, for the length of a block in this thread.
 
     Args:
-        seeds: (n,), int64; one more draw than n is an IndexError.
+        seeds: (n,), int64; one more draw than n raises ``SeedsExhausted``.
 
     Under vmap each element has noise of its own: the noise it would have alone with its seeds. Graphs that are traced
     draw from torch's generator all the same.

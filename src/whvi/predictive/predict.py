@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
-from whvi.nn.parts import whole_number
+from whvi.nn.parts import check_model_precision, whole_number
 from whvi.ops import draw_seed
 from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.functions import Functions, Members, Network, Source
@@ -73,6 +73,7 @@ def predict(
     if seed is not None and not -(2**63) <= seed < 2**63:
         raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
     check_inputs(x)
+    check_model_precision(x, model)
     source = _source(model, likelihood, samples)
     seed = int(draw_seed()) if seed is None else seed
     return Prediction(Functions(source, x, draws, batch_rows, seed))
