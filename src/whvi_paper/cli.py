@@ -1,20 +1,104 @@
-"""What this package adds to the command line: ``whvi reproduce``."""
+"""What this package adds to the command line: ``whvi reproduce``, ``report``, ``results`` and ``datasets``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whvi_paper.exhibits import EXHIBITS, reproduce
+from whvi.errors import ArgumentError, WhviError
+from whvi_paper.jobs import Job
+
+if TYPE_CHECKING:
+    from whvi_paper.store import Store
 
 
 def add_commands(app: typer.Typer) -> None:
     """Called by ``whvi`` with its app, through the entry point in the group ``whvi.commands``."""
+    from whvi_paper.data.commands import add_commands as add_datasets
+    from whvi_paper.report.commands import add_commands as add_report
 
-    @app.command("reproduce", epilog="Example: whvi reproduce covariance --out out/paper")
-    def command(
-        exhibit: Annotated[str, typer.Argument(help=f"One of: {', '.join(EXHIBITS)}.")],
-        out: Annotated[Path, typer.Option(help="Folder for what is made.")] = Path("out/paper"),
-    ) -> None:
-        """Make a table or figure of the paper again."""
-        typer.echo(f"{exhibit}: {reproduce(exhibit, out)}")
+    app.command("reproduce", epilog="Example: whvi reproduce uci-regression --profile quick --only yacht")(reproduce)
+    add_report(app)
+    add_datasets(app)
+
+
+def reproduce(
+    exhibit: Annotated[str, typer.Argument(help="Name of a table or figure; without it all names are listed.")] = "",
+    profile: Annotated[str, typer.Option(help="paper (its protocol), quick (minutes) or smoke (seconds).")] = "quick",
+    results: Annotated[Path, typer.Option(help="Folder of records; what is there is not computed again.")] = Path(
+        "results"
+    ),
+    out: Annotated[Path, typer.Option(help="Folder for the page that is made, and for checkpoints.")] = Path(
+        "out/paper"
+    ),
+    processes: Annotated[int | None, typer.Option(help="At once; default one for each processor.", min=1)] = None,
+    backend: Annotated[str, typer.Option(help="loky (processes of this machine), sequential, ray or dask.")] = "loky",
+    only: Annotated[list[str] | None, typer.Option(help="A word in the label of a job: a method, data, 2x128.")] = None,
+) -> None:
+    """Compute a table or figure of the paper again: only what is missing, in parallel, and show it.
+
+    Ctrl-C loses nothing but some steps of the jobs at work; the same command goes on.
+    """
+    from whvi_paper import recipe
+    from whvi_paper.exhibits import EXHIBITS, find, show
+    from whvi_paper.report import terminal_table, write_html
+    from whvi_paper.runner import run
+    from whvi_paper.store import Store
+    from whvi_paper.workers import check_backend
+
+    if not exhibit:
+        for name, module in EXHIBITS.items():
+            typer.echo(f"{name:18} {module.TITLE} ({module.SOURCE})")
+        return
+    recipe.profile(profile)  # mistakes are told before data are fetched
+    check_backend(backend)
+    store = Store(results)
+    jobs = with_data(chosen(find(exhibit).jobs(profile), only or ()), store)
+    try:
+        summary = run(jobs, store, work=out / "work", processes=processes, backend=backend)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what is done is kept, and the same command goes on", err=True)
+        raise typer.Exit(130) from None
+    shown = show(exhibit, store, profile)
+    if shown.entries:
+        from rich.console import Console
+
+        Console().print(terminal_table(shown.entries))
+    typer.echo(f"{exhibit}: {summary}")
+    typer.echo(f"page: {write_html([shown], out / f'{exhibit}.html')}")
+    if summary.failed:
+        folders = sorted({str(results / "failed" / job.exhibit) for job in jobs})
+        typer.echo(f"why they failed: {', '.join(folders)}", err=True)
+        raise typer.Exit(1)
+
+
+def chosen(jobs: Sequence[Job], words: Sequence[str]) -> list[Job]:
+    """The jobs whose label has all the words."""
+    found = [job for job in jobs if all(word in job.label.split() for word in words)]
+    if not found:
+        known = dict.fromkeys(word for job in jobs for word in job.label.split())
+        raise ArgumentError(f"no job has all of the words {' '.join(words)}; words of jobs are: {' '.join(known)}")
+    return found
+
+
+def with_data(jobs: Sequence[Job], store: "Store") -> list[Job]:
+    """The jobs that are done, need no data, or whose data are here or could be fetched now; says which are left out.
+
+    ArgumentError if that is all of them.
+    """
+    from whvi_paper.data import load
+
+    absent = set()
+    missing = [job for job in jobs if store.missing(job)]
+    for name in dict.fromkeys(job.inputs[0].get("dataset") for job in missing):
+        try:
+            if name is not None:
+                load(name)
+        except WhviError as error:
+            absent.add(name)
+            typer.echo(f"{name} is left out: {error}", err=True)
+    found = [job for job in jobs if job not in missing or job.inputs[0].get("dataset") not in absent]
+    if jobs and not found:
+        raise ArgumentError("there are no data for any job, nor records; fetch the data, or put them into WHVI_DATA")
+    return found

@@ -218,6 +218,28 @@ def test_torch_func() -> None:
             torch.testing.assert_close(a.double(), b.double())
 
 
+@pytest.mark.parametrize("shapes", [[(3,), (2, 2)], [(300, 500), (3,)]], ids=["short", "long"])
+def test_many_models_at_once(shapes: list[tuple[int, ...]]) -> None:
+    torch.manual_seed(0)
+    sizes = [(2, *shape) for shape in (*shapes, *shapes)]
+    vectors = [torch.randn(size, dtype=torch.float64, requires_grad=True) for size in sizes]
+    upstream = torch.tensor([0.5, -2.0], dtype=torch.float64)
+    first, second = [], []
+    for f in (energy, plain):
+        y = vmap(of_vectors(f, *COEFFICIENTS))(*vectors)
+        first.append((y, *torch.autograd.grad(y, vectors, upstream, retain_graph=True)))
+        gradients = torch.autograd.grad(y, vectors, upstream, create_graph=True)
+        second.append(torch.autograd.grad(sum(g.square().sum() for g in gradients), vectors))
+    torch.testing.assert_close(*first)
+    torch.testing.assert_close(*second)
+
+
+def test_vmap_without_an_axis_is_no_vmap() -> None:
+    (m,), (s,) = pairs([(5,)])
+    y = vmap(lambda _: energy([m], [s], *COEFFICIENTS))(torch.zeros(2))
+    assert torch.equal(y, energy([m], [s], *COEFFICIENTS).expand(2))
+
+
 def test_graphs() -> None:
     means, log_stds = pairs([(3,), (2, 2)])
     vectors = [*means, *log_stds]

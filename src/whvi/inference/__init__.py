@@ -7,7 +7,7 @@ from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
 from whvi.inference.history import History
 from whvi.inference.loop import Moment
 from whvi.inference.noisy_kfac import NoisyKFAC
-from whvi.inference.schedules import Constant, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
+from whvi.inference.schedules import Constant, CosineDecay, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
 from whvi.inference.sghmc import SGHMC
 from whvi.inference.stopping import EarlyStopping
 from whvi.inference.svi import MAP, SVI
@@ -18,6 +18,7 @@ __all__ = [
     "SVI",
     "Algorithm",
     "Constant",
+    "CosineDecay",
     "CyclicWarmup",
     "EarlyStopping",
     "Elbo",

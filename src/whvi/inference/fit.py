@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -16,8 +16,9 @@ from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, Tenso
 from whvi.inference.elbo import check_rows
 from whvi.inference.history import History
 from whvi.inference.loop import Callback, Loop
-from whvi.inference.replicas import StackedRun
+from whvi.inference.noisy_kfac import NoisyKFAC
 from whvi.inference.seeds import mix
+from whvi.inference.stacked_kfac import stacked_run
 from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import MAP, SVI
 from whvi.likelihoods import Likelihood
@@ -163,7 +164,7 @@ def fit_replicas(
     data: Sequence[Data],
     *,
     steps: int,
-    algorithm: SVI | Sequence[SVI] | None = None,
+    algorithm: SVI | NoisyKFAC | Sequence[SVI] | Sequence[NoisyKFAC] | None = None,
     batch_size: int = 64,
     seeds: Sequence[int] | None = None,
     callback: Callback | None = None,
@@ -178,8 +179,8 @@ def fit_replicas(
     Args:
         models, likelihoods: R of each.
         data: R pairs (x, y), with rows of one shape; their numbers may differ. A batch is no larger than the smallest.
-        algorithm: ``SVI()`` or ``MAP()`` for all, or one for each replica; these may differ in their learning rate and
-            its schedule only.
+        algorithm: ``SVI()``, ``MAP()`` or ``NoisyKFAC()`` for all, or one for each replica; these may differ in their
+            learning rate only, and for the first two in its schedule.
         seeds: one for each replica; default 0, 1, ...
         steps, batch_size, callback, checkpoint, record_every, progress: as for ``fit``.
 
@@ -189,7 +190,7 @@ def fit_replicas(
     Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws are others.
     """
     count = len(models)
-    settings = [algorithm or SVI()] * count if isinstance(algorithm, SVI | None) else list(algorithm)
+    settings = list(algorithm) if isinstance(algorithm, Sequence) else [algorithm or SVI()] * count
     seeds = list(range(count)) if seeds is None else list(seeds)
     if count == 0 or not count == len(likelihoods) == len(data) == len(settings) == len(seeds):
         raise ArgumentError(
@@ -198,14 +199,10 @@ def fit_replicas(
         )
     for pair in zip(models, likelihoods, strict=True):
         _check_modules(*pair)
-    first = settings[0]
-    for one in settings[1:]:
-        if replace(one, learning_rate=first.learning_rate, schedule=first.schedule) != first:
-            raise ArgumentError(f"replicas may differ in learning_rate and schedule only, got {first} and {one}")
     batches = StackedBatches([_pair("data", pair) for pair in data], likelihoods[0], batch_size, seeds)
     for model, (x, _) in zip(models, data, strict=True):
         check_model_precision(x, model)
-    run = StackedRun(settings, models, likelihoods, batches.counts, seeds)
+    run = stacked_run(settings, models, likelihoods, batches.counts, seeds)
     loop = Loop(
         run=run,
         batches=batches,

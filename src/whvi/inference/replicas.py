@@ -4,6 +4,7 @@ Small networks cost what their operations cost, not what their numbers cost: R o
 time than one. Their parameters are stacked, and ``torch.func.vmap`` turns the objective of one model into that of all.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,20 +26,97 @@ from whvi.ops.noise import SeedsExhausted
 from whvi.predictive import Ensemble
 
 
-class _Objective(nn.Module):
-    """The parts of the objective of one model, as the forward pass of a module, for ``functional_call``."""
+class Objective(nn.Module):
+    """What the steps of one model differentiate, as the forward pass of a module, for ``functional_call``."""
+
+    def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__()
+        self.model, self.likelihood = model, likelihood
+
+
+class _Bound(Objective):
+    """The parts of the bound."""
 
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood) -> None:
-        super().__init__()
-        self.settings, self.model, self.likelihood = settings, model, likelihood
+        super().__init__(model, likelihood)
+        self.settings = settings
 
-    def forward(self, x: Tensor, y: Tensor, n_data: Tensor, seeds: Tensor) -> tuple[Tensor, Tensor]:
-        with seeded(seeds):
-            parts = self.settings.estimate(self.model, self.likelihood, x, y, n_data)
+    def forward(self, x: Tensor, y: Tensor, n_data: Tensor) -> tuple[Tensor, Tensor]:
+        parts = self.settings.estimate(self.model, self.likelihood, x, y, n_data)
         return parts.log_likelihood, parts.kl
 
 
-class StackedRun(Run):
+class Replicas(Run):
+    """R models of one architecture, each with its own data and seed: their objectives at once, and what holds them.
+
+    Args:
+        objectives: one for each, called with x, y and n_data.
+        counts: rows of the data of each, (R,).
+        seeds: of the noise of each.
+    """
+
+    def __init__(self, objectives: Sequence[Objective], counts: Tensor, seeds: Sequence[int]) -> None:
+        self.counts, self.seeds = counts, seeds
+        self.pairs = [(o.model, o.likelihood) for o in objectives]
+        check_alike(self.pairs)
+        self.flats = [Flat(objective) for objective in objectives]
+        self.fixed = {name: torch.stack([flat.others[name] for flat in self.flats]) for name in self.flats[0].others}
+        """What is not learned, stacked. A pass may change it in place."""
+        self._draws, self._enough = 16, False
+        """Seeds of a step, and whether that is known to be as many as are drawn."""
+
+    @abstractmethod
+    def rows(self) -> Tensor:
+        """The parameters of all replicas, in the order of ``Flat``: (R, parameters)."""
+
+    def evaluate(self, learned: dict[str, Tensor], x: Tensor, y: Tensor, step: int, *rest: Any) -> Any:
+        """The objectives of all replicas, with the noise that each would have alone: (R,) for each of their parts.
+
+        Args:
+            learned: parameters by name, stacked.
+            x, y: (R, M, ...).
+            step: its number.
+            rest: further arguments of the objectives, the same for all.
+        """
+
+        def one(learned: dict[str, Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Tensor) -> Any:
+            with seeded(seeds):
+                return self.flats[0].call({**learned, **fixed}, *batch, *rest)
+
+        before = {} if self._enough else {name: value.clone() for name, value in self.fixed.items()}
+        while True:
+            seeds = torch.stack([seeds_from(mix(seed, "step", step), (self._draws,)) for seed in self.seeds])
+            try:
+                found = vmap(one, randomness="different")(learned, self.fixed, seeds.to(x.device), x, y, self.counts)
+                self._draws += not self._enough  # one to spare: a later step may draw targets, too
+                self._enough = True
+                return found
+            except SeedsExhausted:  # in the first step, which is begun again with more
+                self._draws *= 4
+                for name, value in before.items():
+                    self.fixed[name].copy_(value)
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Give each model and likelihood its parameters and buffers."""
+        for r, (row, flat) in enumerate(zip(self.rows(), self.flats, strict=True)):
+            flat.write(row)
+            for name, tensor in flat.others.items():
+                tensor.copy_(self.fixed[name][r])
+
+    def noise(self) -> list[float] | None:
+        """Standard deviation of each likelihood's noise, where they have one."""
+        self.finish()
+        noises = [likelihood.noise for _, likelihood in self.pairs]
+        return None if None in noises else [float(noise) for noise in noises if noise is not None]
+
+    def posterior(self) -> nn.Module:
+        """All replicas together."""
+        models, likelihoods = zip(*self.pairs, strict=True)
+        return Ensemble(models, likelihoods)
+
+
+class StackedRun(Replicas):
     """SVI (or MAP) at work on R models at once.
 
     The parameters of a replica are one row of a matrix, and the replicas of one learning rate are one matrix: to the
@@ -55,13 +133,10 @@ class StackedRun(Run):
         counts: Tensor,
         seeds: Sequence[int],
     ) -> None:
-        self.settings, self.counts, self.seeds = settings, counts, seeds
-        self.pairs = list(zip(models, likelihoods, strict=True))
-        check_alike(self.pairs)
-        for one, (model, _) in zip(settings, self.pairs, strict=True):
+        super().__init__([_Bound(settings[0], *p) for p in zip(models, likelihoods, strict=True)], counts, seeds)
+        self.settings = settings
+        for one, model in zip(settings, models, strict=True):
             one.check(model)
-        self.flats = [Flat(_Objective(settings[0], *pair)) for pair in self.pairs]
-        self.fixed = {name: torch.stack([flat.others[name] for flat in self.flats]) for name in self.flats[0].others}
         self.groups: list[tuple[SVI, list[int]]] = []
         for r, one in enumerate(settings):
             same = [group for other, group in self.groups if other == one]
@@ -75,15 +150,10 @@ class StackedRun(Run):
         )
         if len(self.optimiser.param_groups) != len(self.groups):
             raise UnsupportedError("replicas need an optimiser that takes the parameter groups it is given")
-        self._vmapped = vmap(
-            lambda learned, fixed, *rest: self.flats[0].call({**learned, **fixed}, *rest), randomness="different"
-        )
-        self._draws, self._enough = 16, False
-        """Seeds of a step, and whether that is known to be as many as are drawn."""
 
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
-        log_likelihood, kl = self._evaluate(x, y, step)
+        log_likelihood, kl = self.evaluate(self.flats[0].split(self.rows()), x, y, step)
         self.optimiser.zero_grad()
         settings = self.settings[0]
         (at(settings.beta, step) * kl - log_likelihood).sum().backward()
@@ -103,20 +173,6 @@ class StackedRun(Run):
             for part, value in zip(noise, before, strict=True):
                 part.copy_(value)
         return Terms(log_likelihood.detach(), kl.detach())
-
-    def _evaluate(self, x: Tensor, y: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Log-likelihood and KL of all replicas, with the noise that each would have alone: (R,) each."""
-        learned = self.flats[0].split(self.rows())
-        before = self.fixed if self._enough else {name: value.clone() for name, value in self.fixed.items()}
-        while True:
-            seeds = torch.stack([seeds_from(mix(seed, "step", step), (self._draws,)) for seed in self.seeds])
-            try:
-                found: tuple[Tensor, Tensor] = self._vmapped(learned, self.fixed, x, y, self.counts, seeds.to(x.device))
-                self._enough = True
-                return found
-            except SeedsExhausted:  # in the first step, which is begun again with more
-                self._draws *= 4
-                self.fixed = {name: value.clone() for name, value in before.items()}
 
     def rows(self) -> Tensor:
         """The parameters of all replicas: (R, parameters)."""
@@ -141,28 +197,9 @@ class StackedRun(Run):
                 value.copy_(tensors[f"fixed.{name}"])
         restore_optimiser(self.optimiser, tensors, numbers)
 
-    @torch.no_grad()
-    def finish(self) -> None:
-        """Give each model and likelihood its parameters and buffers."""
-        for r, (row, flat) in enumerate(zip(self.rows(), self.flats, strict=True)):
-            flat.write(row)
-            for name, tensor in flat.others.items():
-                tensor.copy_(self.fixed[name][r])
-
     def learned(self) -> list[Tensor]:
         """Parameters of all replicas."""
         return list(self.matrices)
-
-    def noise(self) -> list[float] | None:
-        """Standard deviation of each likelihood's noise, where they have one."""
-        self.finish()
-        noises = [likelihood.noise for _, likelihood in self.pairs]
-        return None if None in noises else [float(noise) for noise in noises if noise is not None]
-
-    def posterior(self) -> nn.Module:
-        """All replicas together."""
-        models, likelihoods = zip(*self.pairs, strict=True)
-        return Ensemble(models, likelihoods)
 
 
 def check_alike(pairs: Sequence[tuple[nn.Module, Likelihood]]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import cos, pi
 from typing import Any
 
 from torch.optim import Optimizer
@@ -46,6 +47,26 @@ class PowerDecay:
     def __call__(self, step: int) -> float:
         """At a step."""
         return float((1.0 + self.gamma * step) ** -self.power)
+
+
+@dataclass(frozen=True)
+class CosineDecay:
+    """Half a cosine from 1 to 0 over ``steps``.
+
+    A learning rate that ends at zero averages the noise of the last batches out, so it may begin higher.
+
+    >>> [round(CosineDecay(4)(t), 3) for t in (0, 1, 2, 3, 4, 5)]
+    [1.0, 0.854, 0.5, 0.146, 0.0, 0.0]
+    """
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        whole_number("steps", self.steps)
+
+    def __call__(self, step: int) -> float:
+        """At a step."""
+        return 0.5 + 0.5 * cos(pi * min(1.0, step / self.steps))
 
 
 @dataclass(frozen=True)

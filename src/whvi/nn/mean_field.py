@@ -20,6 +20,7 @@ from whvi.nn.parts import (
     whole_number,
 )
 from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
+from whvi.ops.local import local_linear
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
@@ -138,6 +139,16 @@ class MeanFieldLinear(MeanField):
         shape = (whole_number("out_features", out_features), whole_number("in_features", in_features))
         super().__init__(shape, bias, prior_variance, draws, weight_variance, device, dtype)
         self.in_features, self.out_features = in_features, out_features
+
+    def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
+        """The layer at a draw or at its mean."""
+        weights, bias = self.weights, self.bias
+        if draw is None or not draw.shape or draw.shape != tuple(x.shape[:-1]):
+            return super().evaluate(x, draw)
+        if type(bias) is not DiagonalGaussian or not x.dtype == weights.dtype == bias.dtype == wide(x).dtype:
+            return super().evaluate(x, draw)
+        laws = (weights.mean, weights.log_std, bias.mean, bias.log_std)
+        return local_linear(x, *laws, draw.seed, _WEIGHT * STREAM, BIAS * STREAM)
 
     def product(self, x: Tensor, weight: Tensor) -> Tensor:
         """(..., in) and (out, in) -> (..., out)."""

@@ -14,6 +14,7 @@ from whvi.ops.bias import noisy_bias
 from whvi.ops.chain import Maybe, noise_layout, noisy_chain, stacked_call
 from whvi.ops.layout import Layout, Shape
 from whvi.ops.recording import (
+    composed_backward,
     forward_mode_active,
     in_front,
     only_vmap,
@@ -152,7 +153,13 @@ class _NoisyAffine(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Maybe, ...]:
         if torch.is_grad_enabled() or forward_mode_active():
-            return _composed_backward(ctx, grads[0])
+            plan = ctx.plan
+            return composed_backward(
+                lambda *operands: _composed_over(plan.batch, operands, plan),
+                ctx.saved_tensors,
+                ctx.needs_input_grad,
+                grads[0],
+            )
         x, s1, s2, mean, log_std, _, bias_log_std, seed = ctx.saved_tensors
         by_x, by_s1, by_s2, by_mean, by_log_std, by_bias, by_bias_log_std, *_ = needs = ctx.needs_input_grad
         dy, plan = grads[0], ctx.plan
@@ -175,18 +182,6 @@ class _NoisyAffine(torch.autograd.Function):
         *tensors, plan = inputs
         front = in_front(in_dims[:-1], tensors, info.batch_size)
         return record(_NoisyAffine, *front, plan.over(info.batch_size)), 0
-
-
-def _composed_backward(ctx: Any, dy: Tensor) -> tuple[Maybe, ...]:
-    saved = list(ctx.saved_tensors)
-    needed = [i for i, need in enumerate(ctx.needs_input_grad[:7]) if need]
-    with torch.enable_grad():
-        for i in needed:  # an operand may depend on another one: the derivative is by its place here, not by the tensor
-            saved[i] = saved[i].view_as(saved[i])
-        y = _composed_over(ctx.plan.batch, saved, ctx.plan)
-    parts = torch.autograd.grad(y, [saved[i] for i in needed], dy, create_graph=True)
-    found = dict(zip(needed, parts, strict=True))
-    return tuple(found.get(i) for i in range(9))
 
 
 def _composed_over(axes: int, operands: Sequence[Maybe], plan: _Plan) -> Tensor:

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from whvi.ops import fallback, registry
 from whvi.ops.checks import HALF, check_pairs
-from whvi.ops.recording import record, watched
+from whvi.ops.recording import in_front, one_vmap, record, under_vmap, watched
+
+_SHORT = 1 << 18  # numbers of all vectors, up to which fewer operations are worth a copy
 
 
 def energy(
@@ -42,6 +44,9 @@ def energy(
         return torch.zeros(())
     coefficients = square, exponential, linear, constant
     try:  # both forms check what they are given; the kernel leaves it to others to say what is wrong
+        if one_vmap() and means[0].dtype not in HALF:
+            check_pairs(means, log_stds)
+            return under_vmap(_alone, _rows, coefficients, len(means), *means, *log_stds)
         if watched() or means[0].dtype in HALF:
             return fallback.energy(means, log_stds, *coefficients)
         result: Tensor = record(_Energy, coefficients, len(means), *means, *log_stds)
@@ -69,3 +74,52 @@ class _Energy(torch.autograd.Function):
         differentiable = torch.is_grad_enabled() or watched()
         operator = fallback.energy_backward if differentiable else registry.eager_energy_backward
         return None, None, *operator(grads[0], vectors[:count], vectors[count:], *ctx.coefficients)
+
+
+def _alone(coefficients: tuple[float, ...], count: int, *vectors: Tensor) -> Tensor:
+    """Of vectors that vmap has no axis for."""
+    return energy(vectors[:count], vectors[count:], *coefficients)
+
+
+def _rows(info: Any, in_dims: Sequence[int | None], *inputs: Any) -> tuple[Tensor, int]:
+    """The rule for vmap: R sums at once."""
+    return record(_EnergyRows, *inputs[:2], *in_front(in_dims[2:], inputs[2:], info.batch_size)), 0
+
+
+class _EnergyRows(torch.autograd.Function):
+    """The pairs of R models as in ``_Energy``, each vector (R, ...), to R sums."""
+
+    @staticmethod
+    def forward(ctx: Any, coefficients: tuple[float, ...], count: int, *vectors: Tensor) -> Tensor:
+        square, exponential, linear, constant = ctx.coefficients = coefficients
+        rows = [vector.flatten(1) for vector in vectors]
+        means, log_stds = rows[:count], rows[count:]
+        if sum(mean.numel() for mean in means) <= _SHORT:
+            means, log_stds = [torch.cat(means, 1)], [torch.cat(log_stds, 1)]
+        variances = [log_std.exp().square_() for log_std in log_stds]
+        ctx.save_for_backward(*vectors, *variances)
+        ctx.count = count
+        parts = [
+            square * m.square().sum(1) + exponential * v.sum(1) + linear * s.sum(1) + constant * m.shape[1]
+            for m, s, v in zip(means, log_stds, variances, strict=True)
+        ]
+        return sum(parts[1:], parts[0])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        square, exponential, linear, _ = ctx.coefficients
+        saved, count = ctx.saved_tensors, ctx.count
+        means, log_stds, variances = saved[:count], saved[count : 2 * count], saved[2 * count :]
+        if torch.is_grad_enabled() or watched():
+            variances = [(2 * log_std.flatten(1)).exp() for log_std in log_stds]
+        grad = grads[0].unsqueeze(1)
+        by_square, by_exponential, by_linear = (2 * square) * grad, (2 * exponential) * grad, linear * grad
+        parts = [torch.addcmul(by_linear, by_exponential, variance) for variance in variances]
+        if len(parts) < count:
+            parts = parts[0].split([log_std[0].numel() for log_std in log_stds], 1)
+        return (
+            None,
+            None,
+            *((by_square * mean.flatten(1)).view(mean.shape) for mean in means),
+            *(part.reshape(log_std.shape) for part, log_std in zip(parts, log_stds, strict=True)),
+        )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from math import prod
 from typing import Any
 
@@ -63,7 +64,7 @@ def seeded(seeds: Tensor) -> Iterator[None]:
     (tensor(7), tensor(3))
     """
     before = getattr(_active, "seeds", None)
-    _active.seeds = iter(seeds.unbind())
+    _active.seeds = map(seeds.select, repeat(0), range(len(seeds)))  # only those that are drawn
     try:
         yield
     finally:

@@ -34,6 +34,11 @@ def only_vmap() -> bool:
     return stack is not None and all(level.key() == torch._C._functorch.TransformType.Vmap for level in stack)
 
 
+def one_vmap() -> bool:
+    """True where a single torch.vmap is all that goes on."""
+    return only_vmap() and len(torch._C._functorch.get_interpreter_stack() or ()) == 1
+
+
 def traced() -> bool:
     """True where a graph is being made: torch.compile, torch.export, make_fx (any dispatch mode) or torch.jit.trace."""
     return (
@@ -96,3 +101,30 @@ def in_front(
         None if t is None else (t.expand(size, *t.shape) if d is None else t.movedim(d, 0))
         for d, t in zip(dims, tensors, strict=True)
     ]
+
+
+def composed_backward(
+    compose: Callable[..., torch.Tensor],
+    operands: Sequence[torch.Tensor | None],
+    needs: Sequence[bool],
+    grad: torch.Tensor,
+) -> tuple[torch.Tensor | None, ...]:
+    """A backward pass that can be differentiated itself: that of the function in torch that an operator equals.
+
+    Args:
+        compose: the function of the operands.
+        operands: as they were given to ``record``, before any other arguments.
+        needs: ``ctx.needs_input_grad``, one for each argument.
+        grad: of the result.
+    """
+    operands = list(operands)
+    needed = [i for i, need in enumerate(needs) if need]
+    with torch.enable_grad():
+        for i in needed:  # an operand may depend on another one: the derivative is by its place here, not by the tensor
+            operand = operands[i]
+            assert operand is not None
+            operands[i] = operand.view_as(operand)
+        y = compose(*operands)
+    parts = torch.autograd.grad(y, [operands[i] for i in needed], grad, create_graph=True)  # type: ignore[arg-type]
+    found = dict(zip(needed, parts, strict=True))
+    return tuple(found.get(i) for i in range(len(needs)))

@@ -1,20 +1,87 @@
 """The tables and figures of the paper: one module for each, and here their names."""
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol, cast
 
 from whvi.errors import ArgumentError
-from whvi_paper.exhibits import covariance
+from whvi_paper.blocks import Shown
+from whvi_paper.exhibits import (
+    approximation,
+    capacity,
+    classification,
+    complexity,
+    covariance,
+    inference_time,
+    structures,
+    tensor,
+    toy,
+    transform_time,
+    uci_regression,
+    uci_shallow,
+    uci_widths,
+    yacht_width,
+)
+from whvi_paper.jobs import Job
+from whvi_paper.store import Record, Store
 
-EXHIBITS: dict[str, Callable[[Path], Path]] = {
-    "covariance": covariance.run,
-}
-"""Name of each exhibit, and the function that makes it in a folder and returns the path of what a reader opens."""
+
+class Exhibit(Protocol):
+    """What a module of an exhibit has."""
+
+    NAME: str
+    TITLE: str
+    SOURCE: str
+    """Where it is in the paper."""
+
+    def jobs(self, profile: str) -> list[Job]:
+        """What is to be computed, for a profile of ``whvi_paper.recipe``."""
+
+    def show(self, records: Sequence[Record]) -> Shown:
+        """What there is to see; some records may be missing."""
 
 
-def reproduce(name: str, out: Path) -> Path:
-    """Make the exhibit of that name in the folder ``out``, which need not exist; the path of the result."""
+_MODULES = (
+    covariance, complexity, structures, tensor, toy, uci_regression, yacht_width, uci_shallow, uci_widths,
+    classification, capacity, inference_time, transform_time, approximation,
+)  # fmt: skip
+EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}
+"""All exhibits by name, in the order of the report."""
+
+
+def find(name: str) -> Exhibit:
+    """The exhibit of that name."""
     if name not in EXHIBITS:
         raise ArgumentError(f"exhibit {name!r} is not known; use one of: {', '.join(EXHIBITS)}")
-    out.mkdir(parents=True, exist_ok=True)
-    return EXHIBITS[name](out)
+    return EXHIBITS[name]
+
+
+def show(name: str, store: Store, profile: str = "paper") -> Shown:
+    """An exhibit from the records that are there."""
+    exhibit = find(name)
+    jobs = exhibit.jobs(profile)
+    records = store.records(jobs)
+    shown = exhibit.show(records)
+    missing = sum(len(job.inputs) for job in jobs) - len(records)
+    return replace(shown, missing=missing, provenance={**shown.provenance, **provenance(records)})
+
+
+def provenance(records: Sequence[Record]) -> dict[str, str]:
+    """Versions and days of records: all values that occur, in order."""
+    facts: dict[str, set[str]] = defaultdict(set)
+    for record in records:
+        for key, value in record["versions"].items():
+            facts[key].add(value)
+        facts["computed"].add(record["finished"][:10])
+        if "data_sha256" in record["results"]:
+            facts[f"sha256 of {record['inputs']['dataset']}"].add(record["results"]["data_sha256"])
+    return {key: ", ".join(sorted(values)) for key, values in facts.items()}
+
+
+def show_all(results: Path, profile: str = "paper") -> list[Shown]:
+    """All exhibits that have something to show, from the records under a folder."""
+    store = Store(results)
+    shown = (show(name, store, profile) for name in EXHIBITS)
+    return [one for one in shown if one.blocks and one.provenance]

@@ -1,51 +1,64 @@
 """Figure 1: the normalised covariance of g and of vec(W), and what the matrix normal with its U and V would have."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from whvi.nn import WHVILinear
+from whvi_paper import recipe
+from whvi_paper.blocks import Figure, Shown
+from whvi_paper.jobs import Inputs, Job, Report, Results
+from whvi_paper.store import Record
 
-SIZE = 8
-"""D: W has D^2 = 64 entries."""
-SEED = 0
-POSTERIORS = ("diagonal", "full")
-SPREAD = 0.4
-"""Of the log standard deviations of g, and of the elements of its root below the diagonal."""
+NAME = "covariance"
+TITLE = "Covariance of g and of vec(W)"
+SOURCE = "Figure 1"
+TEXT = (
+    "A layer with D = {size} under a posterior of g that is diagonal, and one that is not; scales and parameters are "
+    "random. The exact covariance of vec(W) is dense though that of g is diagonal. The matrix normal law with the same "
+    "row and column covariance, which the paper names, is another law."
+)
+INPUTS = {"size": 8, "seed": 0, "posteriors": ["diagonal", "full"], "spread": 0.4}
+"""``spread`` is that of the log standard deviations of g, and of the elements of its root below the diagonal."""
+
+KINDS = ("g", "weight", "matrix_normal")
 
 
-class Correlations(NamedTuple):
-    """Correlation matrices under one posterior."""
-
-    g: Tensor
-    """(D, D)."""
-    weight: Tensor
-    """Of vec(W), exactly: (D^2, D^2)."""
-    matrix_normal: Tensor
-    """Of the matrix normal law with the row and column covariance of W: (D^2, D^2)."""
+def jobs(profile: str) -> list[Job]:
+    """One record; it takes no time, so all profiles have the same."""
+    recipe.profile(profile)  # which refuses an unknown one
+    return [Job(NAME, "correlations", (INPUTS,), compute, cost=0.01)]
 
 
-def run(out: Path) -> Path:
-    """Draw the figure into the folder ``out``; the path of the picture."""
-    return draw({posterior: correlations(posterior) for posterior in POSTERIORS}, out / "covariance.png")
+def compute(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
+    """Correlation matrices, to four digits: by posterior, of g, of vec(W), and of the matrix normal law."""
+    return [{"metrics": {posterior: rounded(one, posterior) for posterior in one["posteriors"]}} for one in inputs]
+
+
+def rounded(inputs: Inputs, posterior: str) -> dict[str, list[list[float]]]:
+    """The matrices as lists."""
+    matrices = correlations(make_layer(inputs, posterior))
+    return {name: [[round(value, 4) for value in row] for row in m.tolist()] for name, m in matrices.items()}
 
 
 @torch.no_grad()
-def correlations(posterior: str) -> Correlations:
-    """Under a posterior with random parameters, as training might leave them."""
-    law = make_layer(posterior).weight_distribution()
-    return Correlations(*map(normalised, (law.g_root @ law.g_root.T, law.covariance, law.matrix_normal_covariance)))
+def correlations(layer: WHVILinear) -> dict[str, Tensor]:
+    """Of g, (D, D); of vec(W), (D^2, D^2); and of the matrix normal law with its row and column covariance."""
+    law = layer.weight_distribution()
+    covariances = law.g_root @ law.g_root.T, law.covariance, law.matrix_normal_covariance
+    return dict(zip(KINDS, map(normalised, covariances), strict=True))
 
 
-def make_layer(posterior: str) -> WHVILinear:
+def make_layer(inputs: Inputs, posterior: str) -> WHVILinear:
     """A square layer W = S1 H diag(g) H S2; its scales and its covariance of g are random."""
-    layer = WHVILinear(SIZE, SIZE, bias=False, posterior=posterior, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(SEED)
+    layer = WHVILinear(inputs["size"], inputs["size"], bias=False, posterior=posterior, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(inputs["seed"])
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
-            spread = SPREAD if name.startswith("g.") else 1.0
+            spread = inputs["spread"] if name.startswith("g.") else 1.0
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread)
     return layer
 
@@ -56,25 +69,36 @@ def normalised(covariance: Tensor) -> Tensor:
     return covariance / torch.outer(std, std)
 
 
-def draw(figures: dict[str, Correlations], path: Path) -> Path:
+def show(records: Sequence[Record]) -> Shown:
+    """A row of pictures for each posterior."""
+    if not records:
+        return Shown(NAME, TITLE, SOURCE, "Not computed yet.", ())
+    size, metrics = records[0]["inputs"]["size"], records[0]["results"]["metrics"]
+    words = "Correlation matrices: blocks of g, dense and periodic ones of vec(W), and those of a matrix normal law."
+    drawing = Figure("Normalised covariance for W = S₁ H diag(g) H S₂", draw(size, metrics), alternative=words)
+    return Shown(NAME, TITLE, SOURCE, TEXT.format(size=size), (drawing,))
+
+
+def draw(size: int, metrics: Mapping[str, Mapping[str, Any]]) -> str:
     """A row of pictures for each posterior, and one colour bar for all."""
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Canvas
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(11, 3.5 * len(figures)), layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.04))
-    figure.suptitle(f"Normalised covariance for W = S₁ H diag(g) H S₂, D = {SIZE}")
-    axes = figure.subplots(len(figures), 3, squeeze=False)
-    labels = (f"{SIZE} elements of g", f"{SIZE**2} entries of W, column after column", "")
-    for row, (posterior, matrices) in zip(axes, figures.items(), strict=True):
+    from whvi_paper.report.svg import figure_svg
+
+    canvas = Canvas(figsize=(11, 3.5 * len(metrics)), layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.04))
+    axes = canvas.subplots(len(metrics), 3, squeeze=False)
+    labels = (f"{size} elements of g", f"{size**2} entries of W, column after column", "")
+    for row, (posterior, matrices) in zip(axes, metrics.items(), strict=True):
         titles = f"g ({posterior} Gaussian)", "vec(W), exact", "if W were matrix normal with its U and V"
-        for axis, matrix, title, label in zip(row, matrices, titles, labels, strict=True):
-            image = axis.imshow(matrix.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")
+        for axis, name, title, label in zip(row, KINDS, titles, labels, strict=True):
+            matrix = matrices[name]
+            image = axis.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
             axis.set_title(title, fontsize=10)
             axis.set_ylabel(label, fontsize=8, color="0.3")
             axis.set(xticks=[], yticks=[])
-            for edge in range(SIZE, len(matrix), SIZE):  # where a column of W ends
+            for edge in range(size, len(matrix), size):  # where a column of W ends
                 axis.axhline(edge - 0.5, color="0.6", linewidth=0.4)
                 axis.axvline(edge - 0.5, color="0.6", linewidth=0.4)
-    figure.colorbar(image, ax=axes, shrink=0.5, aspect=25, ticks=[-1, -0.5, 0, 0.5, 1], label="correlation")
-    figure.savefig(path, dpi=160)
-    return path
+    canvas.colorbar(image, ax=axes, shrink=0.5, aspect=25, ticks=[-1, -0.5, 0, 0.5, 1], label="correlation")
+    return figure_svg(canvas)

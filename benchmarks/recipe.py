@@ -1,0 +1,163 @@
+"""What matters in training: ``python benchmarks/recipe.py [dataset ...] [--only variant] [--table]``.
+
+Variants of the recipe on rows kept apart from the training part of each split (a tenth of it); the rows that test the
+published numbers are not touched. Two hidden layers of 128 units, 4 splits, 10,000 steps. Writes
+``results/bench/recipe.json``, one entry after the other; what is there is not computed again. ``--table`` prints it.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch import nn
+
+from whvi.bench.record import keep
+from whvi.inference import SVI, CosineDecay, LinearWarmup, PowerDecay, fit_replicas
+from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.data import Split, load, split
+from whvi_paper.networks import DROPOUT
+from whvi_paper.recipe import configuration
+from whvi_paper.training import Standardised, evaluate, final_elbo, make_likelihood, outputs_of
+
+RECORD = Path(__file__).parent.parent / "results/bench/recipe.json"
+SPLITS, WIDTH, STEPS, SAMPLES = 4, 128, 10_000, 64
+DATASETS = ("concrete", "protein")
+
+
+def dropout(inputs: int, outputs: int) -> nn.Module:
+    """A layer of MC dropout."""
+    return MCDropout(nn.Linear(inputs, outputs), DROPOUT)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to train; the default is the recipe."""
+
+    rate: float = 1e-2
+    cosine: bool = True
+    warm_up: int = 0
+    layer: Callable[[int, int], nn.Module] = WHVILinear
+    last: Callable[[int, int], nn.Module] = MeanFieldLinear
+    log_std: float | None = None
+    """Of g at the start; default that of the layer."""
+
+
+def whvi(**options: Any) -> Callable[[int, int], nn.Module]:
+    """WHVI layers with options."""
+    return lambda inputs, outputs: WHVILinear(inputs, outputs, **options)
+
+
+def scaled(factor: float) -> Callable[[int, int], nn.Module]:
+    """WHVI layers whose weights start with so many times the usual variance."""
+    return lambda inputs, outputs: WHVILinear(inputs, outputs, weight_variance=2.0 * factor / inputs)
+
+
+VARIANTS = {
+    "recipe": Variant(),
+    "rate 1e-3, the paper's decay": Variant(rate=1e-3, cosine=False),
+    "rate 5e-3, the paper's decay": Variant(rate=5e-3, cosine=False),
+    "rate 1e-2, the paper's decay": Variant(cosine=False),
+    "rate 5e-3": Variant(rate=5e-3),
+    "rate 2e-2": Variant(rate=2e-2),
+    "KL warm-up over 2,000 steps": Variant(warm_up=2000),
+    "own g for each block": Variant(layer=whvi(share_g=False)),
+    "low-rank q(g)": Variant(layer=whvi(posterior="low_rank:8")),
+    "q(g) starts 10 times narrower": Variant(log_std=-4.3),
+    "weights start at half the variance": Variant(layer=scaled(0.5)),
+    "weights start at twice the variance": Variant(layer=scaled(2.0)),
+    "MFG, rate 1e-3": Variant(rate=1e-3, layer=MeanFieldLinear),
+    "MFG": Variant(layer=MeanFieldLinear),
+    "MCD, rate 1e-3": Variant(rate=1e-3, layer=dropout, last=dropout),
+    "MCD": Variant(layer=dropout, last=dropout),
+}
+
+
+def network(variant: Variant, inputs: int, outputs: int) -> nn.Module:
+    """The network of a variant."""
+    parts = [part for i, o in pairwise((inputs, WIDTH, WIDTH)) for part in (variant.layer(i, o), nn.ReLU())]
+    model = nn.Sequential(*parts, variant.last(WIDTH, outputs))
+    if variant.log_std is not None:
+        for name, parameter in model.named_parameters():
+            if name.endswith("g.log_std"):
+                nn.init.constant_(parameter, variant.log_std)
+    return model
+
+
+def kept_apart(parts: Split, task: str) -> Standardised:
+    """The training rows of a split: nine tenths to train, one to look at."""
+    x, y = parts.train
+    count = int(0.9 * len(x))
+    return Standardised(Split((x[:count], y[:count]), (x[count:], y[count:])), task)
+
+
+def measure(name: str, variant: Variant) -> dict[str, float]:
+    """Metrics on the rows kept apart, and the bound, averaged over splits."""
+    data = load(name)
+    settings = configuration("whvi", str(data.task))
+    parts = [kept_apart(split(data, index, settings["scaling"]), data.task) for index in range(SPLITS)]
+    models, likelihoods = [], []
+    for index in range(SPLITS):
+        torch.manual_seed(index)
+        models.append(network(variant, data.x.shape[1], outputs_of(data)))
+        likelihoods.append(make_likelihood(data, settings))
+    algorithm = SVI(
+        variant.rate,
+        schedule=CosineDecay(STEPS) if variant.cosine else PowerDecay(),
+        beta=LinearWarmup(variant.warm_up) if variant.warm_up else 1.0,
+    )
+    start = time.process_time()
+    result = fit_replicas(
+        models, likelihoods, [part.train for part in parts], steps=STEPS, algorithm=algorithm, progress=True
+    )
+    rows = [evaluate(*three, samples=SAMPLES, seed=0) for three in zip(models, likelihoods, parts, strict=True)]
+    found = {metric: fmean(row[metric] for row in rows) for metric in rows[0]}
+    found["elbo"] = fmean(final_elbo(result, r) - len(part.train[0]) * part.log_volume for r, part in enumerate(parts))
+    found["cpu_seconds"] = time.process_time() - start
+    return {key: round(value, 4) for key, value in found.items()}
+
+
+def show(record: dict[str, dict[str, Any]]) -> str:
+    """The record as a table in Markdown."""
+    names = [name for name in record if record[name]]
+    head = "".join(f" {name}: bound | error | MNLL |" for name in names)
+    lines = [f"| Variant |{head}", "| --- |" + " --- | --- | --- |" * len(names)]
+    for variant in VARIANTS:
+        if not any(variant in record[name] for name in names):
+            continue
+        cells = []
+        for name in names:
+            row = record[name].get(variant)
+            error = row and row.get("rmse", row.get("error"))
+            cells.append(f"{row['elbo']:,.0f} | {error:.3f} | {row['mnll']:.3f}" if row else "- | - | -")
+        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run what is missing and keep the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="*", help=f"default: {', '.join(DATASETS)}")
+    parser.add_argument("--only", action="append", help="name of a variant; may be repeated")
+    parser.add_argument("--table", action="store_true", help="only print the table of the record")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for variant in () if options.table else options.only or VARIANTS:
+        for name in options.datasets or DATASETS:
+            record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+            if variant not in record.get(name, {}):
+                found = measure(name, VARIANTS[variant])
+                record = json.loads(RECORD.read_text()) if RECORD.exists() else {}  # another run may have added to it
+                record.setdefault(name, {})[variant] = found
+                keep(RECORD, record)
+    print(show(json.loads(RECORD.read_text())))
+
+
+if __name__ == "__main__":
+    main()

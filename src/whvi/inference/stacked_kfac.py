@@ -1,0 +1,116 @@
+"""Noisy K-FAC on many models of one architecture at once; and the choice of the run that replicas ask for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.inference.algorithm import Terms
+from whvi.inference.calls import Record
+from whvi.inference.curvature import BUFFERS, Curvature, gaussian_layers
+from whvi.inference.natural import NaturalSteps
+from whvi.inference.noisy_kfac import CurvedObjective, NoisyKFAC
+from whvi.inference.replicas import Replicas, StackedRun
+from whvi.inference.stacked import LIKELIHOOD, MODEL
+from whvi.inference.svi import SVI
+from whvi.likelihoods import Likelihood
+
+
+class StackedKFACRun(Replicas):
+    """Noisy K-FAC at work on R models: each parameter, moment and inverse has an axis of replicas in front.
+
+    Settings may differ in ``learning_rate``.
+
+    Law: a replica ends where its model would end alone, with the same settings, data and seed, within rounding.
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[NoisyKFAC],
+        models: Sequence[nn.Module],
+        likelihoods: Sequence[Likelihood],
+        counts: Tensor,
+        seeds: Sequence[int],
+    ) -> None:
+        first = settings[0]
+        super().__init__([CurvedObjective(first, *p) for p in zip(models, likelihoods, strict=True)], counts, seeds)
+        named, flat = gaussian_layers(models[0]), self.flats[0]
+        self.parameters = {
+            name: torch.stack([other.parameters[name].detach() for other in self.flats]).requires_grad_()
+            for name in flat.parameters
+        }
+        layers, means = {}, set()
+        for name, layer in named.items():
+            place = f"{MODEL}{name}." if name else MODEL
+            mean = flat.places[f"{place}mean"]
+            tensors = {key: self.fixed[flat.places[f"{place}{key}"]] for key in BUFFERS}
+            layers[name] = Curvature(layer, self.parameters[mean], tensors, first.kl_weight / counts)
+            means.add(mean)
+        self.steps = NaturalSteps(
+            first,
+            layers,
+            others=[p for name, p in self.parameters.items() if name not in means],
+            noises=[p for name, p in self.parameters.items() if name.startswith(LIKELIHOOD)],
+            n_data=counts,
+            rates=torch.tensor([one.learning_rate for one in settings], dtype=torch.float64),
+        )
+
+    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+        """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
+        model, likelihood = self.pairs[0]
+
+        def evaluate(record: Record, curved: bool) -> tuple[Tensor, ...]:
+            parts: tuple[Tensor, ...] = self.evaluate(self.parameters, x, y, step, record, curved)
+            return parts
+
+        return self.steps.take(model, evaluate, y.shape[1], step, step < likelihood.frozen_steps)
+
+    def rows(self) -> Tensor:
+        """The parameters of all replicas: (R, parameters)."""
+        return torch.cat([parameter.reshape(len(self.pairs), -1) for parameter in self.parameters.values()], 1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors of the replicas, and those of the steps."""
+        return {name: value.detach() for name, value in self._own().items()} | self.steps.tensors()
+
+    def numbers(self) -> dict[str, Any]:
+        """Of the steps."""
+        return self.steps.numbers()
+
+    @torch.no_grad()
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """All replicas and the steps as they were."""
+        for name, value in self._own().items():
+            value.copy_(tensors[name])
+        self.steps.restore(tensors, numbers)
+
+    def learned(self) -> list[Tensor]:
+        """Parameters of all replicas."""
+        return list(self.parameters.values())
+
+    def _own(self) -> dict[str, Tensor]:
+        learned = {f"learned.{name}": value for name, value in self.parameters.items()}
+        return learned | {f"fixed.{name}": value for name, value in self.fixed.items()}
+
+
+def stacked_run(
+    settings: Sequence[Any],
+    models: Sequence[nn.Module],
+    likelihoods: Sequence[Likelihood],
+    counts: Tensor,
+    seeds: Sequence[int],
+) -> Replicas:
+    """The run of replicas that these settings, one for each, ask for: SVI (or MAP), or noisy K-FAC."""
+    first = settings[0]
+    kind = SVI if isinstance(first, SVI) else NoisyKFAC
+    if not all(isinstance(one, kind) for one in settings):
+        raise InputTypeError(f"replicas are fitted by SVI(), MAP() or NoisyKFAC(), one kind for all, got {settings}")
+    free = ("learning_rate", "schedule") if kind is SVI else ("learning_rate",)
+    for one in settings[1:]:
+        if replace(one, **{name: getattr(first, name) for name in free}) != first:
+            raise ArgumentError(f"replicas may differ in {' and '.join(free)} only, got {first} and {one}")
+    run = StackedRun if kind is SVI else StackedKFACRun
+    return run(settings, models, likelihoods, counts, seeds)

@@ -1,0 +1,96 @@
+"""What an exhibit shows: tables, figures, and published numbers beside the paper's. ``whvi_paper.report`` draws it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Tone(StrEnum):
+    """How a number of ours stands to the paper's."""
+
+    BETTER = "better"
+    WITHIN = "within one std"
+    WORSE = "worse"
+    PLAIN = "no comparison"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One published number: a metric of a method on a dataset, over all splits, beside the paper's.
+
+    ``paper_mean`` is as printed; ``paper_corrected`` is what to compare with (for regression MNLL of WHVI, MFG and MCD
+    the printed value + 0.0932 nats for each output). None where the paper has no such number.
+    """
+
+    exhibit: str
+    method: str
+    dataset: str
+    model: str
+    depth: int
+    width: int
+    metric: str
+    mean: float
+    std: float
+    n: int
+    paper_mean: float | None = None
+    paper_std: float | None = None
+    paper_corrected: float | None = None
+    cpu_seconds: float | None = None
+    """Of all splits together."""
+    parameters: int | None = None
+    failed: int = 0
+    """Runs of this cell that failed or were cancelled."""
+    records: tuple[str, ...] = ()
+    """Names of the records that it was computed from."""
+
+
+@dataclass(frozen=True)
+class TextCell:
+    """One field of a table."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+    note: str = ""
+    """Shown when the reader points at it, and in print below the table: where the number comes from."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text; the first column names the row."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[TextCell]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing: a complete ``<svg>`` element without external references."""
+
+    title: str
+    svg: str
+    caption: str = ""
+    alternative: str = ""
+    """What it shows, in words, for those who cannot see it."""
+
+
+Block = Table | Figure
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An exhibit as the report shows it."""
+
+    name: str
+    title: str
+    source: str
+    """Where it is in the paper: "Table 2"."""
+    text: str
+    """What was done and what came out, a few sentences."""
+    blocks: Sequence[Block]
+    entries: Sequence[Entry] = ()
+    missing: int = 0
+    """Records that the paper's protocol asks for and that are not there."""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    """Versions, data, days: name and value."""

@@ -1,0 +1,65 @@
+"""Drawings of trained networks: what became of a metric with the steps, or with the size."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from whvi_paper.blocks import Entry
+from whvi_paper.store import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS = {"whvi": "#e69f00", "mcd": "#0072b2", "mfg": "#d55e00", "nng": "#009e73", "tensor": "#cc79a7"}
+"""Of the methods, distinct also for those who see few colours."""
+
+
+def learning_curves(records: Iterable[Record], label: Callable[[Record], str]) -> dict[str, list[tuple[int, float]]]:
+    """(step, test MNLL) averaged over the splits that have it, for each label."""
+    values: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        for step, value in record["results"].get("curve", ()):
+            values[label(record)][step].append(value)
+    return {name: [(step, fmean(found)) for step, found in sorted(steps.items())] for name, steps in values.items()}
+
+
+def draw_curves(axis: "Axes", curves: dict[str, list[tuple[int, float]]], title: str) -> None:
+    """Test MNLL against the steps, one line for each label; what lies far above the rest is cut off."""
+    for name, points in curves.items():
+        axis.plot(*zip(*points, strict=True), label=name, color=COLOURS.get(name))
+    ends = sorted(points[-1][1] for points in curves.values())
+    low = min(value for points in curves.values() for _, value in points)
+    if len(ends) > 1:
+        axis.set_ylim(low - 0.05 * (ends[-1] - low), ends[-1] + 1.5 * (ends[-1] - low))
+    axis.set(title=title, xlabel="steps", ylabel="test MNLL")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
+def draw_sizes(
+    axis: "Axes", entries: Sequence[Entry], lines: Callable[[Entry], str], title: str, paper: bool = False
+) -> None:
+    """A metric against the width with its std over splits; the paper's (corrected) dashed, where asked for."""
+    for name in dict.fromkeys(map(lines, entries)):
+        points = sorted((entry for entry in entries if lines(entry) == name), key=lambda entry: entry.width)
+        widths = [entry.width for entry in points]
+        bars = axis.errorbar(
+            widths,
+            [entry.mean for entry in points],
+            [entry.std for entry in points],
+            fmt="o-",
+            capsize=3,
+            label=name,
+            color=COLOURS.get(name),
+        )
+        known = [(e.width, e.paper_corrected) for e in points if paper and e.paper_corrected is not None]
+        if known:
+            colour = bars.lines[0].get_color()
+            axis.plot(*zip(*known, strict=True), "--", color=colour, alpha=0.6, label=f"{name}, paper")
+    axis.set_xscale("log", base=2)
+    ticks = sorted({entry.width for entry in entries})
+    axis.set_xticks(ticks, [str(tick) for tick in ticks])
+    axis.set(title=title, xlabel="hidden units", ylabel=f"test {entries[0].metric.upper()}")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)

@@ -1,0 +1,12 @@
+"""The datasets of the paper, by name: found, fetched or computed, checked, and split.
+
+Looked for in the folder ``WHVI_DATA``, then in the user's cache, then at the public origin.
+"""
+
+from whvi_paper.data.catalogue import DATASETS
+from whvi_paper.data.fetching import DataError
+from whvi_paper.data.loading import load
+from whvi_paper.data.splits import Split, split
+from whvi_paper.data.table import Data, Task
+
+__all__ = ["DATASETS", "Data", "DataError", "Split", "Task", "load", "split"]

@@ -1,0 +1,50 @@
+"""What ``whvi demo`` runs: the toy figure in its quick profile, a page to look at, and a short table."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from whvi.ops import kernel_info
+from whvi_paper import exhibits
+from whvi_paper.exhibits import toy
+from whvi_paper.report import write_html
+from whvi_paper.runner import run as run_jobs
+from whvi_paper.store import Record, Store
+
+PROCESSES = 2
+
+
+def run(out: Path, profile: str = "quick", processes: int = PROCESSES) -> Path:
+    """Fit five networks to generated data, draw what they hold for likely, print a table; the path of the picture.
+
+    Records stay in ``out``: a second run takes what the first one computed.
+    """
+    store, jobs = Store(out / "records"), toy.jobs(profile)
+    out.mkdir(parents=True, exist_ok=True)
+    console = Console()
+    console.print(f"{len(jobs)} networks 1 - 128 - 128 - 1 on {processes} processes: a minute or so", highlight=False)
+    backend = "loky" if processes > 1 else "sequential"
+    run_jobs(jobs, store, work=out / "work", processes=processes, backend=backend)
+    picture = out / "demo.png"
+    toy.draw(store.records(jobs)).savefig(picture, dpi=120)
+    page = write_html([exhibits.show(toy.NAME, store, profile)], out / "demo.html")
+    tell(store.records(jobs), console)
+    console.print(f"page: {page}", highlight=False, soft_wrap=True)
+    return picture
+
+
+def tell(records: list[Record], console: Console) -> None:
+    """The short table at the end."""
+    near = toy.distances(records)
+    table = Table(title="how near each method comes to SGHMC")
+    for head in ("method", "parameters", "distance to SGHMC", "seconds"):
+        table.add_column(head, justify="left" if head == "method" else "right")
+    for one in records:
+        method = one["inputs"]["method"]
+        distance = f"{near[method]:.3f}" if method in near else "-"
+        count = f"{one['results']['parameters']:,}"
+        table.add_row(toy.LABELS[method], count, distance, f"{one['wall_seconds']:.0f}")
+    info = kernel_info()
+    console.print(table)
+    console.print(f"kernel: {info.backend} {info.isa or ''}; {info.reason}", highlight=False)

@@ -1,0 +1,68 @@
+"""The supplement's figures on model capacity, and on the bound as a guide to the right model."""
+
+from collections.abc import Sequence
+from statistics import correlation
+
+from whvi_paper import grid
+from whvi_paper.blocks import Entry, Figure, Shown
+from whvi_paper.curves import draw_curves, draw_sizes, learning_curves
+from whvi_paper.jobs import Job
+from whvi_paper.report.svg import figure_svg
+from whvi_paper.store import Record
+
+NAME = "capacity"
+TITLE = "Capacity, and the bound as a guide"
+SOURCE = "Supplement, extended results"
+DATASETS = ("yacht", "concrete")
+DEPTHS, WIDTHS = (1, 2, 3), (64, 128, 256, 512)
+STEPS = 10_100
+"""A fifth of the usual: networks are compared with each other here."""
+
+
+def jobs(profile: str) -> list[Job]:
+    """WHVI networks of one to three hidden layers."""
+    whole = profile == "paper"
+    shapes = [(depth, width) for depth in (DEPTHS if whole else DEPTHS[:2]) for width in WIDTHS[: 4 if whole else 2]]
+    return grid.jobs(NAME, DATASETS, ["whvi"], shapes, profile, most_steps=STEPS, curve_every=500)
+
+
+def show(records: Sequence[Record]) -> Shown:
+    """For each dataset: MNLL against width and depth, learning curves, and MNLL against the bound."""
+    entries = grid.entries(NAME, records, lambda *_: None, ("mnll", "elbo"))
+    figures, words = [], []
+    for dataset in dict.fromkeys(entry.dataset for entry in entries):
+        mine = [record for record in records if record["inputs"]["dataset"] == dataset]
+        one = {m: [e for e in entries if e.dataset == dataset and e.metric == m] for m in ("mnll", "elbo")}
+        figures.append(draw(dataset, one["mnll"], one["elbo"], mine))
+        if len(one["mnll"]) > 2:
+            ranks = correlation(*(ranked([e.mean for e in one[metric]]) for metric in ("elbo", "mnll")))
+            words.append(f"on {dataset} the rank correlation of bound and test MNLL is {ranks:.2f}")
+    text = (
+        "WHVI networks of one to three hidden layers. The bound is computed from the training rows alone: where it is "
+        f"high, the test MNLL should be low{'; ' if words else ''}{', '.join(words)}."
+    )
+    shown = [entry for entry in entries if entry.metric == "mnll"]
+    return Shown(NAME, TITLE, SOURCE, text, figures, shown)
+
+
+def ranked(values: Sequence[float]) -> list[float]:
+    """The place of each value among all, from 0."""
+    return [float(sum(other < value for other in values)) for value in values]
+
+
+def draw(dataset: str, mnll: Sequence[Entry], elbo: Sequence[Entry], records: Sequence[Record]) -> Figure:
+    """Three drawings side by side."""
+    from matplotlib.figure import Figure as Canvas
+
+    canvas = Canvas(figsize=(13, 3.8), layout="constrained")
+    first, second, third = canvas.subplots(1, 3)
+    draw_sizes(first, mnll, lambda entry: f"{entry.depth} hidden", dataset)
+    shape = "{depth} x {width}".format_map
+    draw_curves(second, learning_curves(records, lambda record: shape(record["inputs"])), dataset)
+    third.plot([e.mean for e in elbo], [e.mean for e in mnll], "o")
+    for bound, density in zip(elbo, mnll, strict=True):
+        third.annotate(f"{bound.depth} x {bound.width}", (bound.mean, density.mean), fontsize=7)
+    third.set(title=dataset, xlabel="bound, nats", ylabel="test MNLL")
+    third.grid(alpha=0.3)
+    words = "; ".join(f"{e.depth} x {e.width}: {e.mean:.2f}" for e in mnll)
+    return Figure(f"Capacity on {dataset}", figure_svg(canvas), alternative=f"Test MNLL: {words}.")

@@ -1,0 +1,29 @@
+"""The supplement's regression with one hidden layer, as Hernandez-Lobato and Adams (2015) set it up."""
+
+from collections.abc import Sequence
+
+from whvi_paper import grid, printed
+from whvi_paper.blocks import Shown
+from whvi_paper.jobs import Job
+from whvi_paper.report.compare import comparison_table
+from whvi_paper.store import Record
+
+NAME = "uci-shallow"
+TITLE = "Regression on UCI data, one hidden layer"
+SOURCE = "Supplement, regression on shallow models"
+TEXT = "One hidden layer of 50 units, 100 for protein; all else as for two layers of 128."
+METHODS = ("whvi", "mcd", "mfg", "nng")
+METRICS = ("rmse", "mnll")
+
+
+def jobs(profile: str) -> list[Job]:
+    """Eight datasets, four methods."""
+    return grid.jobs(
+        NAME, printed.REGRESSION_DATASETS, METHODS, lambda dataset: [(1, printed.shallow_width(dataset))], profile
+    )
+
+
+def show(records: Sequence[Record]) -> Shown:
+    """Errors and densities beside the paper's."""
+    entries = grid.entries(NAME, records, printed.regression, METRICS)
+    return Shown(NAME, TITLE, SOURCE, TEXT, [comparison_table(entries, TITLE, METRICS)], entries)

@@ -1,0 +1,105 @@
+"""What exhibits that measure have in common: one thread, the machine, growth with a size, and how they are drawn."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import log, nan
+from statistics import linear_regression
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from whvi.bench.suite import machine
+from whvi.bench.timing import interleaved
+from whvi_paper import recipe
+from whvi_paper.blocks import TextCell
+from whvi_paper.store import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LARGEST = 4
+"""Sizes that an exponent is fitted to: the largest ones, where overhead counts least."""
+LABELS = {
+    "whvi": "WHVI",
+    "mfg": "mean field",
+    "mcd": "MC dropout",
+    "nng": "matrix Gaussian",
+    "tensor": "tensor factorisation",
+}
+COLOURS = dict(zip(LABELS, ("C0", "C1", "C2", "C3", "C4"), strict=True))
+Points = dict[str, list[tuple[int, float]]]
+"""Name of a contender: sizes in order, each with what was measured there."""
+
+Plan = TypeVar("Plan")
+
+
+def plan(plans: Mapping[str, Plan], profile: str) -> Plan:
+    """What an exhibit measures under a profile."""
+    recipe.profile(profile)  # which refuses an unknown one
+    return plans[profile]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread within the block: what times are compared on."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def timed(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Any]:
+    """Metrics: the median seconds of each contender, all in turn in this process, and the machine."""
+    with one_thread():
+        seconds = interleaved(contenders, rounds=rounds)
+        return {"seconds": {name: float(f"{value:.4g}") for name, value in seconds.items()}, "machine": machine()}
+
+
+def points(records: Iterable[Record], size: str, metric: str) -> Points:
+    """A metric that has a value for each contender, against an input."""
+    found: Points = {}
+    for record in sorted(records, key=lambda record: int(record["inputs"][size])):
+        for name, value in record["results"]["metrics"][metric].items():
+            found.setdefault(name, []).append((record["inputs"][size], value))
+    return found
+
+
+def exponent(line: Sequence[tuple[int, float]]) -> float:
+    """The least-squares slope of log(value) against log(size) over the largest sizes; NaN for less than two.
+
+    Law: c * size^p has the exponent p.
+
+    >>> round(exponent([(size, 5.0 * size**1.5) for size in (8, 16, 32)]), 6)
+    1.5
+    """
+    if len(line) < 2:
+        return nan
+    sizes, values = zip(*line[-LARGEST:], strict=True)
+    return linear_regression([log(size) for size in sizes], [log(value) for value in values]).slope
+
+
+def where(records: Iterable[Record]) -> str:
+    """The machines of the records, as a sentence."""
+    machines = (record["results"]["metrics"]["machine"] for record in records)
+    kinds = dict.fromkeys(
+        f"{one['processor']} ({one['isa'] or one['backend']}) with torch {one['torch']}, threads: {one['cores']}"
+        for one in machines
+    )
+    return f"Measured on {'; '.join(kinds)}."
+
+
+def cells(*texts: str) -> tuple[TextCell, ...]:
+    """A row of a table."""
+    return tuple(map(TextCell, texts))
+
+
+def draw_lines(axis: "Axes", lines: Points, labels: Mapping[str, str], colours: Mapping[str, str]) -> None:
+    """A line for each name of ``labels`` that was measured, on logarithmic axes."""
+    for name in labels:
+        if name in lines:
+            axis.plot(*zip(*lines[name], strict=True), "o-", color=colours[name], label=labels[name], markersize=3)
+    axis.set_xscale("log", base=2)
+    axis.set_yscale("log")
+    axis.grid(alpha=0.3)

@@ -1,0 +1,70 @@
+"""How networks are trained: one recipe for all datasets, and the settings of each method. ``docs/recipe.md`` says why.
+
+A recipe is plain JSON, since it is part of what a record is named by.
+"""
+
+from math import exp
+from typing import Any
+
+from whvi.errors import ArgumentError
+from whvi.inference import SVI, CosineDecay, NoisyKFAC, PowerDecay
+from whvi.inference.schedules import Schedule
+
+Configuration = dict[str, Any]
+
+PROFILES: dict[str, Configuration] = {
+    "paper": {"steps": 50_500, "samples": 64, "splits": 8},
+    "quick": {"steps": 2_000, "samples": 32, "splits": 2},
+    "smoke": {"steps": 20, "samples": 4, "splits": 2},
+}
+"""How long: the paper's protocol, a few minutes for a newcomer, seconds for a test."""
+
+_COMMON: Configuration = {
+    "batch_size": 64,
+    "noise_variance": round(exp(-4.0), 6),
+    "frozen_steps": 500,
+    "schedule": "cosine",
+}
+_OF_METHOD: dict[str, Configuration] = {
+    "mfg": {"learning_rate": 1e-3},
+    "nng": {"learning_rate": 0.1, "adam_learning_rate": 1e-2, "damping": 1e-2, "moments_every": 5, "update_every": 50},
+}
+_DEFAULT: Configuration = {"learning_rate": 1e-2}
+_STEPS = {"mfg": 20_200, "mcd": 20_200, "nng": 10_100}
+"""Where fewer than the profile's do: the rate falls to zero over them, whatever their number."""
+
+
+def profile(name: str) -> Configuration:
+    """The settings of a profile."""
+    if name not in PROFILES:
+        raise ArgumentError(f"profile {name!r} is not known; use one of: {', '.join(PROFILES)}")
+    return PROFILES[name]
+
+
+def configuration(method: str, task: str) -> Configuration:
+    """Of a method on a task.
+
+    >>> configuration("whvi", "regression")["learning_rate"]
+    0.01
+    """
+    settings = {**_COMMON, **_OF_METHOD.get(method, _DEFAULT)}
+    return settings | {"scaling": "clipped" if task == "classification" else "standard"}
+
+
+def steps(method: str, most: int) -> int:
+    """Of a method under a profile that has ``most``.
+
+    >>> steps("whvi", 50_500), steps("mfg", 50_500), steps("mfg", 20)
+    (50500, 20200, 20)
+    """
+    return min(most, _STEPS.get(method, most))
+
+
+def algorithm(method: str, settings: Configuration, steps: int) -> SVI | NoisyKFAC:
+    """The algorithm that a configuration asks for."""
+    schedules: dict[str, Schedule] = {"cosine": CosineDecay(steps), "paper": PowerDecay()}
+    schedule = schedules[settings["schedule"]]
+    if method == "nng":
+        names = ("learning_rate", "adam_learning_rate", "damping", "moments_every", "update_every")
+        return NoisyKFAC(schedule=schedule, **{name: settings[name] for name in names})
+    return SVI(settings["learning_rate"], schedule=schedule)

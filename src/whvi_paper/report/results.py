@@ -1,0 +1,60 @@
+"""The published numbers alone: for other programs, and in the terminal."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from whvi_paper.blocks import Entry, Tone
+from whvi_paper.report.compare import difference, label, mean_and_std, printed
+from whvi_paper.report.standing import SYMBOLS, tone
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COLOURS = {Tone.BETTER: "green", Tone.WITHIN: "blue", Tone.WORSE: "red", Tone.PLAIN: ""}
+
+
+def entries_json(entries: Sequence[Entry]) -> str:
+    """A list of objects, one to a line, with the fields of ``Entry``; what is not a finite number is null.
+
+    >>> cell = Entry("toy", "whvi", "toy", "mlp", 2, 128, "rmse", 0.5, float("nan"), 1)
+    >>> [(found["method"], found["mean"], found["std"]) for found in json.loads(entries_json([cell]))]
+    [('whvi', 0.5, None)]
+    """
+    lines = [json.dumps({name: _plain(value) for name, value in asdict(entry).items()}) for entry in entries]
+    return "[\n" + ",\n".join(lines) + "\n]" if lines else "[]"
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def terminal_table(entries: Sequence[Entry]) -> "Table":
+    """A line for each entry, under the name of its exhibit: ours, the paper's, and how they stand to each other."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="Our numbers beside the paper's", box=None, padding=(0, 1, 0, 0))  # fits 80 columns
+    for name in ("dataset", "method", "metric"):
+        table.add_column(name)
+    for name in ("ours", "paper", "corrected", "distance", "n"):
+        table.add_column(name, justify="right")
+    exhibit = None
+    for entry in entries:
+        if entry.exhibit != exhibit:
+            exhibit = entry.exhibit
+            table.add_row(Text(exhibit, style="bold"))
+        kind = tone(entry)
+        model = "" if entry.model == "mlp" else f"{entry.model} "
+        paper, corrected = ([line.partition(" ")[2] for line in printed(entry)] + ["", ""])[:2]
+        ours = f"{SYMBOLS[kind]} {mean_and_std(entry.mean, entry.std)}" if entry.n else "–"
+        table.add_row(
+            Text(f"{entry.dataset} {model}{entry.depth}x{entry.width}"),
+            Text(label(entry.method)),
+            Text(label(entry.metric)),
+            Text(ours, style=COLOURS[kind]),
+            *(Text(text) for text in (paper, corrected, difference(entry), str(entry.n))),
+        )
+    return table

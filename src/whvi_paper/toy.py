@@ -1,0 +1,208 @@
+"""The toy problem: noisy points on a random function of one input, and five ways to say what the function may be.
+
+All methods fit one network, 1 - 128 - 128 - 1 with cosines. It is scaled so that N(0, 1) is a sensible prior for each
+of its weights and biases: then functions vary by about one, over about a third of a unit of x. The data are such a
+function, and SGHMC samples its exact posterior; the others approximate it, under the same prior where they have one for
+single weights (WHVI has it for g, and learns its scales).
+"""
+
+from collections.abc import Callable, Sequence
+from math import exp, sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+import whvi
+from whvi.errors import ArgumentError
+from whvi.inference import SGHMC, SVI, Algorithm, Fit, Moment, effective_sample_size, split_rhat
+from whvi.inference.schedules import CosineDecay
+from whvi.likelihoods import Gaussian
+from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.jobs import Inputs, Report, Results
+
+WIDTH = 128
+FREQUENCIES = 3.0, 1.0
+"""Of the cosines after the first and the second layer."""
+NOISE_VARIANCE = exp(-3.0)
+"""Known to all methods: where a bound may choose it, noise explains what the function should."""
+FLOWS, DROPOUT = 10, 0.4
+RANGE, GAP = (-1.0, 2.0), (0.2, 0.8)
+"""Where inputs come from, and the fifth of it where they are taken away."""
+GRID = torch.linspace(-1.5, 2.5, 81).unsqueeze(-1)
+LEVELS = tuple((i + 0.5) / 40 for i in range(40))
+"""Of the quantiles that stand for a law, each for a 40th of it."""
+BANDS = {0.95: (0.025, 0.975), 0.75: (0.125, 0.875)}
+REPORTS = 100
+
+
+class Data(NamedTuple):
+    """The problem: (N, 1) inputs and targets, and the function on the grid (81)."""
+
+    x: Tensor
+    y: Tensor
+    truth: Tensor
+
+
+class Cosine(nn.Module):
+    """sqrt(2 / D) cos(frequency * x) of D numbers: their squares sum to about one.
+
+    >>> Cosine(1.0)(torch.zeros(1, 2))
+    tensor([[1., 1.]])
+    """
+
+    def __init__(self, frequency: float) -> None:
+        super().__init__()
+        self.frequency = frequency
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)."""
+        return sqrt(2.0 / x.shape[-1]) * torch.cos(self.frequency * x)
+
+
+class UnitLinear(nn.Linear):
+    """nn.Linear that starts at a draw of the prior: weights and biases from N(0, 1)."""
+
+    def reset_parameters(self) -> None:
+        """A new draw."""
+        nn.init.normal_(self.weight)
+        nn.init.normal_(self.bias)
+
+
+Layer = Callable[[int, int], nn.Module]
+
+
+def _structured(posterior: str) -> Layer:
+    return lambda inputs, outputs: WHVILinear(inputs, outputs, posterior=posterior, weight_variance=1.0)
+
+
+def _mean_field(inputs: int, outputs: int) -> nn.Module:
+    return MeanFieldLinear(inputs, outputs, weight_variance=1.0)
+
+
+def _dropout(inputs: int, outputs: int) -> nn.Module:
+    return MCDropout(UnitLinear(inputs, outputs), DROPOUT if inputs > 1 else 0.0)  # x itself is never dropped
+
+
+METHODS: dict[str, tuple[Layer, Layer]] = {
+    "g-whvi": (_structured("diagonal"), _mean_field),
+    "nf-whvi": (_structured(f"planar:{FLOWS}"), _mean_field),
+    "mfg": (_mean_field, _mean_field),
+    "mcd": (_dropout, _dropout),
+    "sghmc": (UnitLinear, UnitLinear),
+}
+"""Name of a method: its two hidden layers, and its last one."""
+
+
+def network(method: str) -> nn.Sequential:
+    """The network under a method.
+
+    >>> [sum(p.numel() for p in network(method).parameters()) for method in ("g-whvi", "nf-whvi")]  # and the noise: 1
+    [1540, 4140]
+    """
+    if method not in METHODS:
+        raise ArgumentError(f"method {method!r} is not known; use one of: {', '.join(METHODS)}")
+    hidden, last = METHODS[method]
+    first, second = map(Cosine, FREQUENCIES)
+    return nn.Sequential(hidden(1, WIDTH), first, hidden(WIDTH, WIDTH), second, last(WIDTH, 1))
+
+
+@torch.no_grad()
+def make_data(seed: int) -> Data:
+    """128 inputs from U[-1, 2] without those in the gap, and noisy values of a function drawn from the prior."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        function = network("sghmc")
+        low, high = RANGE
+        x = low + (high - low) * torch.rand(128, 1)
+        x = x[((x < GAP[0]) | (x > GAP[1])).squeeze(-1)]
+        return Data(x, function(x) + sqrt(NOISE_VARIANCE) * torch.randn(len(x), 1), function(GRID).squeeze(-1))
+
+
+def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
+    """Fit a network for each of the inputs, and describe the functions it holds for likely. A ``jobs.Job`` calls it."""
+    return [_train(one, folder / one["method"], report) for one in inputs]
+
+
+def _train(one: Inputs, folder: Path, report: Report) -> Results:
+    data, steps = make_data(one["data_seed"]), one["steps"]
+    torch.manual_seed(one["seed"])
+    model, likelihood = network(one["method"]), Gaussian(variance=NOISE_VARIANCE, frozen_steps=steps)
+    result = whvi.fit(
+        model,
+        likelihood,
+        (data.x, data.y),
+        steps=steps,
+        algorithm=algorithm(one),
+        batch_size=len(data.x),
+        seed=one["seed"],
+        callback=lambda moment: _tell(moment, steps, report),
+        callback_every=max(1, steps // REPORTS),
+        checkpoint=folder,
+        checkpoint_every=5000,
+        progress=False,
+    )
+    functions = whvi.predict(result.posterior, GRID, one.get("functions"), seed=one["seed"]).samples().squeeze(-1)
+    own = _chains(functions, one["chains"]) if one["method"] == "sghmc" else {"elbo": round(_last_bound(result), 3)}
+    count = sum(p.numel() for module in (model, likelihood) for p in module.parameters())
+    return {"metrics": {"noise": likelihood.noise, **own, **describe(functions)}, "parameters": count}
+
+
+def algorithm(one: Inputs) -> Algorithm:
+    """Adam on the bound, its rate falling to zero; or the sampler."""
+    if one["method"] != "sghmc":
+        return SVI(one["learning_rate"], schedule=CosineDecay(one["steps"]), samples=one["draws"])
+    names = ("step_size", "friction", "burn_in", "thin", "chains")
+    return SGHMC(**{name: one[name] for name in names}, keep=one["steps"])
+
+
+def _tell(moment: Moment, steps: int, report: Report) -> None:
+    report(moment.step / steps)
+
+
+def _last_bound(result: Fit) -> float:
+    """The bound, averaged over the last tenth of the run, in nats for all rows."""
+    last = result.history.elbo[-max(1, len(result.history.elbo) // 10) :]
+    return float(sum(last) / len(last))
+
+
+def _chains(functions: Tensor, chains: int) -> dict[str, float]:
+    """The worst split R-hat and effective sample size over the grid."""
+    draws = functions.unflatten(0, (chains, -1))
+    rhat, size = split_rhat(draws).max(), effective_sample_size(draws).min()
+    return {"rhat": round(float(rhat), 4), "effective_sample_size": round(float(size), 1)}
+
+
+def describe(functions: Tensor) -> dict[str, Any]:
+    """Mean, bands and quantiles of S functions at each point of a grid: (S, G) -> lists of G numbers."""
+    levels = [level for band in BANDS.values() for level in band] + [0.5]
+    return {
+        "mean": _rounded(functions.mean(0)),
+        "bands": {f"{level:g}": _rounded(functions.quantile(level, 0)) for level in sorted(levels)},
+        "quantiles": _rounded(quantiles(functions)),
+    }
+
+
+def quantiles(functions: Tensor) -> Tensor:
+    """Quantiles at ``LEVELS``, which stand for the law at each point: (S, G) -> (40, G)."""
+    return functions.quantile(torch.tensor(LEVELS, dtype=functions.dtype), 0)
+
+
+def wasserstein(a: Tensor, b: Tensor) -> Tensor:
+    """The Wasserstein distance of two laws on a line, at each point of a grid, from samples of equal size.
+
+    Law: exact for the laws of the samples: the mean of the distances between samples in order. For ``quantiles`` of
+    laws it is the midpoint rule for the integral of |F^-1 - G^-1|.
+
+    Shapes: (S, G), (S, G) -> (G).
+
+    >>> wasserstein(torch.tensor([[0.0], [1.0]]), torch.tensor([[3.0], [2.0]]))
+    tensor([2.])
+    """
+    return (a.sort(0).values - b.sort(0).values).abs().mean(0)
+
+
+def _rounded(values: Tensor) -> Any:
+    """As lists of numbers with four decimals."""
+    return (values.double() * 1e4).round().div(1e4).tolist()

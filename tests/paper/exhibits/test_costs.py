@@ -1,0 +1,92 @@
+"""Exhibits of time and memory say what their records say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from whvi_paper.blocks import Table
+from whvi_paper.exhibits import complexity, inference_time, transform_time
+
+MACHINE = {"processor": "a processor", "isa": "avx2", "backend": "native", "torch": "2.10", "cores": 1}
+
+
+@pytest.fixture(autouse=True)
+def _no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take time, and are drawn in another test."""
+    for module in (complexity, inference_time, transform_time):
+        monkeypatch.setattr(module, "draw", lambda *_: "")
+
+
+def record(inputs: dict[str, Any], **metrics: dict[str, float]) -> dict[str, Any]:
+    return {"inputs": inputs, "results": {"metrics": {**metrics, "machine": MACHINE}}}
+
+
+def texts(table: object) -> list[list[str]]:
+    assert isinstance(table, Table)
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_exponents_are_those_of_the_records() -> None:
+    powers = {"mfg": 2.0, "nng": 3.0, "tensor": 1.2, "whvi": 1.0}
+    records = [
+        record(
+            {"size": size},
+            numbers=dict.fromkeys(powers, size**2),
+            bytes={name: 4e6 * size**power for name, power in powers.items()},
+            seconds={name: 1e-6 * size ** (power + 0.5) for name, power in powers.items()},
+        )
+        for size in (64, 128, 256)
+    ]
+    shown = complexity.show(records)
+    _, exponents, values = shown.blocks
+    assert texts(exponents)[0] == ["mean field", "O(D²)", "2.00", "2.00", "O(D²)", "2.50"]
+    assert [row[3] for row in texts(exponents)] == ["2.00", "3.00", "1.20", "1.00"]
+    assert [row[5] for row in texts(exponents)] == ["2.50", "3.50", "1.70", "1.50"]
+    assert texts(values)[-1] == ["WHVI", "65,536", "1,024.00", "4.10"]
+    assert "a processor" in shown.text
+
+
+def test_numbers_and_bytes_of_layers(tmp_path: Path) -> None:
+    size, shares = 32, []
+    inputs = {"batch": 2, "size": size, "methods": list(complexity.PAPER), "rounds": 1}
+    (results,) = complexity.measure([inputs], tmp_path, shares.append)
+    numbers, held = results["metrics"]["numbers"], results["metrics"]["bytes"]
+    assert numbers["whvi"] == 6 * size  # S1, S2; mean and deviation of g and of the bias
+    assert numbers["mfg"] == 2 * size * (size + 1)
+    assert numbers["nng"] == size * (size + 1) + 2 * (size**2 + (size + 1) ** 2)  # mean; roots and moments
+    for name in complexity.PAPER:
+        assert held[name] > 4 * numbers[name]
+    assert held["mfg"] >= 2 * 4 * numbers["mfg"]  # gradients are as large as parameters
+
+
+def test_times_of_predictions_are_compared_at_the_largest_width() -> None:
+    records = [
+        record({"width": width}, seconds={"whvi": 1e-3, "mfg": 1e-3 * factor, "nng": 0.5})
+        for width, factor in ((256, 7.5), (64, 2.0))
+    ]
+    shown = inference_time.show(records)
+    assert "at width 256, relative to WHVI: mean field 7.5, matrix Gaussian 500.0." in shown.text
+    assert texts(shown.blocks[1]) == [["64", "1", "2", "500"], ["256", "1", "7.5", "500"]]
+
+
+@pytest.mark.parametrize("method", inference_time.METHODS)
+def test_prediction_is_of_all_rows(method: str) -> None:
+    variance = inference_time.prediction(method, torch.randn(5, 3), {"depth": 2, "width": 8, "samples": 2})()
+    assert isinstance(variance, torch.Tensor)
+    assert variance.shape == (5, 1)
+
+
+def test_break_even_is_read_from_the_records_of_one_batch() -> None:
+    times = {2: (2.0, 1.0), 4: (1.0, 2.0), 8: (3.0, 2.0), 16: (4.0, 8.0), 32: (5.0, 20.0)}
+    records = [
+        record({"batch": 512, "size": size}, seconds={"whvi": a * 1e-6, "matmul": b * 1e-6})
+        for size, (a, b) in times.items()
+    ]
+    records.append(record({"batch": 1, "size": 512}, seconds={"whvi": 1.0, "matmul": 0.5}))
+    shown = transform_time.show(records)
+    assert "faster from D = 16 on" in shown.text
+    assert texts(shown.blocks[1])[-1] == ["32", "5.0", "20.0", "4.00"]
+    assert texts(shown.blocks[2]) == [["1", "1000000.0", "500000.0", "0.50"]]
+    assert transform_time.break_even({"whvi": [(4, 2.0)], "matmul": [(4, 1.0)]}) is None

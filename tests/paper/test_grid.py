@@ -1,0 +1,82 @@
+"""Grids of networks: their jobs, and the numbers that come of their records."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whvi.errors import ArgumentError
+from whvi_paper import grid, printed, recipe
+from whvi_paper.data import DATASETS
+from whvi_paper.store import Record, name_of
+
+SHAPES = [(2, 64), (1, 50)]
+
+
+def make(profile: str, **more: Any) -> list[grid.Job]:
+    return grid.jobs("small", ["energy", "yacht"], ["whvi", "mcd"], SHAPES, profile, **more)
+
+
+def records_of(job: grid.Job, values: Sequence[float]) -> list[Record]:
+    return [
+        {
+            "name": name_of(inputs),
+            "inputs": inputs,
+            "results": {"metrics": {"mnll": value}, "parameters": 7},
+            "cpu_seconds": 2.0,
+            "failures": 1,
+        }
+        for inputs, value in zip(job.inputs, values, strict=False)
+    ]
+
+
+def test_one_job_for_each_dataset_method_and_shape() -> None:
+    found = make("paper")
+    assert len({job.label for job in found}) == len(found) == 8
+    assert found[0].label == "whvi energy 2x64"
+    for job in found:
+        assert [(one["split"], one["seed"]) for one in job.inputs] == [(index, index) for index in range(8)]
+        steps = recipe.steps(job.inputs[0]["method"], 50_500)
+        assert {(one["steps"], one["samples"]) for one in job.inputs} == {(steps, 64)}
+        keys = ("method", "dataset", "depth", "width")
+        assert len({tuple(one[key] for key in keys) for one in job.inputs}) == 1
+    assert len({name_of(one) for job in found for one in job.inputs}) == 64
+
+
+def test_profiles_differ_in_length_alone() -> None:
+    paper, quick, smoke = (make(profile) for profile in ("paper", "quick", "smoke"))
+    assert [job.label for job in paper] == [job.label for job in quick]
+    assert {job.inputs[0]["dataset"] for job in smoke} == {"yacht"}  # the smallest
+    names = [{name_of(one) for job in jobs for one in job.inputs} for jobs in (paper, quick, smoke)]
+    assert not names[0] & names[1]
+    assert not names[1] & names[2]
+    assert [max(one["steps"] for job in jobs for one in job.inputs) for jobs in (quick, smoke)] == [2000, 20]
+    with pytest.raises(ArgumentError, match="'long' is not known; use one of: paper, quick, smoke"):
+        make("long")
+
+
+def test_more_goes_into_the_inputs_and_steps_can_be_fewer() -> None:
+    (inputs, *_) = make("paper", most_steps=100, curve_every=5)[0].inputs
+    assert (inputs["steps"], inputs["curve_every"]) == (100, 5)
+    assert make("smoke", most_steps=100)[0].inputs[0]["steps"] == 20
+
+
+def test_numbers_are_means_over_splits_beside_the_papers() -> None:
+    job, values = make("paper")[0], [2.0, 2.5, 4.0]
+    (entry,) = grid.entries("small", records_of(job, values), printed.regression, ["mnll"])
+    assert (entry.dataset, entry.method, entry.depth, entry.width) == ("energy", "whvi", 2, 64)
+    assert entry.mean == pytest.approx(np.mean(values))
+    assert entry.std == pytest.approx(np.std(values, ddof=1))
+    assert (entry.n, entry.cpu_seconds, entry.parameters, entry.failed) == (3, 6.0, 7, 3)
+    assert (entry.paper_mean, entry.paper_std) == (2.18, 0.37)
+    assert len(DATASETS["energy"].targets) == 2
+    assert entry.paper_corrected == pytest.approx(2.18 + 2 * printed.MNLL_OFFSET)
+    assert set(entry.records) == {name_of(one) for one in job.inputs[:3]}
+
+
+def test_one_split_has_no_spread_and_no_number_of_the_paper_none_of_its() -> None:
+    (entry,) = grid.entries("small", records_of(make("paper")[0], [2.0]), lambda *_: None, ["mnll"])
+    assert (entry.mean, entry.std, entry.n) == (2.0, 0.0, 1)
+    assert (entry.paper_mean, entry.paper_std, entry.paper_corrected) == (None, None, None)
+    assert grid.entries("small", [], printed.regression, ["mnll"]) == []

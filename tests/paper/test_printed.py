@@ -1,0 +1,80 @@
+"""The paper's numbers, and the correction of its regression MNLL."""
+
+from math import e, log, pi
+
+import pytest
+
+from whvi_paper import printed
+
+METHODS = ("mcd", "mfg", "nng", "whvi")
+
+
+def test_every_table_is_a_full_grid() -> None:
+    for metric in ("rmse", "mnll"):
+        cells = {
+            (method, width, dataset): printed.regression(method, dataset, metric, 2, width)
+            for method in METHODS for width in printed.WIDTHS for dataset in printed.REGRESSION_DATASETS
+        }  # fmt: skip
+        assert {key for key, pair in cells.items() if pair is None} == {
+            ("mcd", 64, "powerplant"),
+            ("nng", 512, "protein"),
+        }
+        for dataset in printed.REGRESSION_DATASETS:
+            for method in METHODS:
+                assert printed.regression(method, dataset, metric, 1, printed.shallow_width(dataset)) is not None
+    for metric in ("error", "mnll"):
+        for dataset in printed.CLASSIFICATION_DATASETS:
+            for depth in (2, 3):
+                for width in printed.WIDTHS:
+                    for method in ("mcd", "whvi"):
+                        assert printed.classification(method, dataset, metric, depth, width) is not None
+
+
+@pytest.mark.parametrize(
+    ("cell", "pair"),
+    [
+        (("whvi", "powerplant", "mnll", 2, 128), (2.71, 0.03)),
+        (("nng", "naval", "mnll", 2, 128), (-6.52, 0.09)),
+        (("mcd", "naval", "mnll", 1, 50), (-9.93, 0.01)),
+        (("whvi", "protein", "rmse", 1, 100), (4.64, 0.07)),
+        (("mfg", "yacht", "rmse", 2, 512), (10.34, 1.45)),
+        (("whvi", "protein", "rmse", 1, 50), None),
+        (("whvi", "yacht", "rmse", 3, 128), None),
+        (("whvi", "yacht", "ece", 2, 128), None),
+        (("nf-whvi", "yacht", "rmse", 2, 128), None),
+        (("whvi", "letter", "mnll", 2, 128), None),
+    ],
+)
+def test_known_cells_of_regression(cell: tuple[str, str, str, int, int], pair: printed.Pair | None) -> None:
+    assert printed.regression(*cell) == pair
+
+
+@pytest.mark.parametrize(
+    ("cell", "pair"),
+    [
+        (("whvi", "drive", "error", 3, 256), (0.05, 0.09)),
+        (("mcd", "mocap", "mnll", 2, 64), (0.11, 0.10)),
+        (("whvi", "eeg", "mnll", 2, 128), (0.45, 0.01)),
+        (("whvi", "eeg", "rmse", 2, 128), None),
+        (("whvi", "yacht", "mnll", 2, 128), None),
+    ],
+)
+def test_known_cells_of_classification(cell: tuple[str, str, str, int, int], pair: printed.Pair | None) -> None:
+    assert printed.classification(*cell) == pair
+
+
+def test_correction_is_per_output_and_only_where_it_is_due() -> None:
+    assert round(printed.MNLL_OFFSET, 4) == 0.0932
+    for method in ("whvi", "mfg", "mcd"):
+        for outputs in (1, 2):
+            assert printed.corrected(method, 1.0, outputs) == pytest.approx(1.0 + 0.0932 * outputs, abs=2e-4)
+    assert printed.corrected("nng", 1.0, 2) == 1.0
+    assert round(printed.corrected("whvi", 2.71, 1), 2) == 2.80
+
+
+@pytest.mark.parametrize(("method", "dataset"), [("whvi", "powerplant"), ("whvi", "protein"), ("mfg", "protein")])
+def test_corrected_density_is_that_of_the_printed_error(method: str, dataset: str) -> None:
+    """A Gaussian of the right width has MNLL = 1/2 log(2 pi e RMSE^2), and no smaller one."""
+    rmse, _ = printed.regression(method, dataset, "rmse", 2, 128) or (0.0, 0.0)
+    mnll, _ = printed.regression(method, dataset, "mnll", 2, 128) or (0.0, 0.0)
+    assert printed.corrected(method, mnll, 1) == pytest.approx(0.5 * log(2 * pi * e * rmse**2), abs=0.01)

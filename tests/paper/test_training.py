@@ -1,0 +1,136 @@
+"""Training as a job: the scale of its metrics, and that an interrupted one ends as if it had not been."""
+
+from collections.abc import Callable
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from whvi.likelihoods import Categorical, Gaussian
+from whvi_paper import recipe, training
+from whvi_paper.data import Data, Split, Task
+from whvi_paper.networks import METHODS, network
+
+ROWS, STEPS = 60, 24
+
+
+def small(task: Task) -> Data:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(ROWS, 3))
+    y = 100.0 + 10.0 * x[:, :1] + generator.normal(size=(ROWS, 1))
+    if task is Task.REGRESSION:
+        return Data("small", task, x, y, ("a", "b", "c"), ("y",), (), "0123")
+    return Data("small", task, x, (y[:, 0] > 100).astype(np.int64), ("a", "b", "c"), (), ("no", "yes"), "0123")
+
+
+@pytest.fixture
+def regression(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "load", lambda name: small(Task.REGRESSION))
+
+
+def inputs(method: str, task: str = "regression", **more: int) -> list[dict[str, object]]:
+    common = {"dataset": "small", "method": method, "depth": 1, "width": 8, "steps": STEPS, "samples": 8, **more}
+    settings = recipe.configuration(method, task)
+    return [{**common, "configuration": settings, "split": index, "seed": index} for index in range(2)]
+
+
+class Stop:
+    """A report that raises an error once, when so much of the work is done."""
+
+    def __init__(self, error: type[BaseException] | None = None, share: float = 0.6) -> None:
+        self.error, self.share, self.shares = error, share, [0.0]
+
+    def __call__(self, share: float) -> None:
+        self.shares.append(share)
+        if self.error is not None and share >= self.share:
+            raise self.error
+
+
+@pytest.mark.parametrize(  # Ctrl-C saves the state; another error is like a kill
+    ("method", "error"), [("whvi", KeyboardInterrupt), ("whvi", RuntimeError), ("nng", RuntimeError)]
+)
+@pytest.mark.usefixtures("regression")
+def test_interrupted_training_ends_in_the_same_numbers(
+    method: str, error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_EVERY", 10)
+    jobs = inputs(method, curve_every=4)
+    whole = training.train(jobs, tmp_path / "whole", Stop())
+    with pytest.raises(error):
+        training.train(jobs, tmp_path / "parts", Stop(error))
+    rest = Stop()
+    assert training.train(jobs, tmp_path / "parts", rest) == whole
+    assert rest.shares[1] > 10 / STEPS  # it did not begin again
+    assert [point[0] for point in whole[0]["curve"]] == [4, 8, 12, 16, 20, 24]
+    assert whole[0]["metrics"] != whole[1]["metrics"]
+    assert whole[0]["data_sha256"] == "0123"
+
+
+@pytest.mark.parametrize("method", ["mfg", "mcd"])
+@pytest.mark.usefixtures("regression")
+def test_reports_rise_to_the_end_and_curves_are_optional(method: str, tmp_path: Path) -> None:
+    report = Stop()
+    found = training.train(inputs(method), tmp_path, report)
+    assert report.shares == sorted(report.shares)
+    assert report.shares[-1] == 1.0
+    assert "curve" not in found[0]
+    assert found[0]["metrics"].keys() == {"mnll", "expected_nll", "rmse", "rmse_of_samples", "coverage_90", "elbo"}
+
+
+def test_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "load", lambda name: small(Task.CLASSIFICATION))
+    found = training.train(inputs("whvi", "classification"), tmp_path, Stop())
+    assert found[0]["metrics"].keys() == {"mnll", "expected_nll", "error", "ece", "elbo"}
+    assert 0.0 <= found[0]["metrics"]["error"] <= 1.0
+
+
+class Constant(nn.Module):
+    """Predicts the same number for every row."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.full((len(x), 1), 0.5)
+
+
+def test_metrics_are_on_the_scale_of_the_data() -> None:
+    """Against numpy, with the formula of the Gaussian on raw targets."""
+    y = torch.tensor([[1.0], [2.0], [4.0], [9.0]], dtype=torch.float64)
+    test_y = torch.tensor([[3.0], [30.0]], dtype=torch.float64)
+    parts = Split((torch.zeros(4, 2), y), (torch.zeros(2, 2), test_y))
+    data = training.Standardised(parts, "regression")
+    assert data.train[1].mean() == pytest.approx(0.0, abs=1e-6)
+    assert data.train[1].std() == pytest.approx(1.0, abs=1e-6)
+    found = training.evaluate(Constant(), Gaussian(1, variance=0.25), data, samples=2, seed=0)
+    mean, scale = np.mean([1, 2, 4, 9]), np.std([1, 2, 4, 9], ddof=1)
+    error = np.array([3.0, 30.0]) - (mean + 0.5 * scale)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-5)
+    assert found["rmse_of_samples"] == pytest.approx(found["rmse"], rel=1e-5)  # all functions are the same
+    variance = 0.25 * scale**2
+    assert found["mnll"] == pytest.approx(
+        np.mean(0.5 * np.log(2 * np.pi * variance) + error**2 / (2 * variance)), rel=1e-5
+    )
+    assert found["coverage_90"] == 0.5
+    assert data.log_volume == pytest.approx(log(scale))
+
+
+def test_likelihood_and_outputs_are_those_of_the_task() -> None:
+    settings = recipe.configuration("whvi", "regression")
+    regression, classes = small(Task.REGRESSION), small(Task.CLASSIFICATION)
+    assert (training.outputs_of(regression), training.outputs_of(classes)) == (1, 2)
+    assert isinstance(training.make_likelihood(regression, settings), Gaussian)
+    assert isinstance(training.make_likelihood(classes, settings), Categorical)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_network_and_an_algorithm(method: str) -> None:
+    model = network(method, 5, 2, depth=2, width=8)
+    assert model(torch.randn(5, 5)).shape == (5, 2)
+    assert recipe.algorithm(method, recipe.configuration(method, "regression"), 10) is not None
+
+
+@pytest.mark.parametrize("call", [lambda: network("vi", 1, 1, 1, 1), lambda: recipe.profile("vi")])
+def test_unknown_names_are_answered_with_the_known(call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="'vi' is not known; use one of: "):
+        call()
