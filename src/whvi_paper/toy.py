@@ -1,9 +1,8 @@
 """The toy problem: noisy points on a random function of one input, and five ways to say what the function may be.
 
 All methods fit one network, 1 - 128 - 128 - 1 with cosines. It is scaled so that N(0, 1) is a sensible prior for each
-of its weights and biases: then functions vary by about one, over about a third of a unit of x. The data are such a
-function, and SGHMC samples its exact posterior; the others approximate it, under the same prior where they have one for
-single weights (WHVI has it for g, and learns its scales).
+of its weights and biases: functions then vary by about one. The data are such a function with noise, and SGHMC samples
+the posterior itself. The others approximate it under the same prior; only WHVI has it for g, and chooses its scales.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +22,8 @@ from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
 from whvi_paper.jobs import Inputs, Report, Results
 
 WIDTH = 128
-FREQUENCIES = 3.0, 1.0
-"""Of the cosines after the first and the second layer."""
+INPUT_SCALE = 6.0
+"""What x is multiplied by: functions vary over about a sixth of a unit."""
 NOISE_VARIANCE = exp(-3.0)
 """Known to all methods: where a bound may choose it, noise explains what the function should."""
 FLOWS, DROPOUT = 10, 0.4
@@ -45,20 +44,28 @@ class Data(NamedTuple):
     truth: Tensor
 
 
-class Cosine(nn.Module):
-    """sqrt(2 / D) cos(frequency * x) of D numbers: their squares sum to about one.
+class Times(nn.Module):
+    """A fixed multiple of x."""
 
-    >>> Cosine(1.0)(torch.zeros(1, 2))
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(...) -> (...)."""
+        return self.factor * x
+
+
+class Cosine(nn.Module):
+    """sqrt(2 / D) cos(x) of D numbers: their squares sum to about one.
+
+    >>> Cosine()(torch.zeros(1, 2))
     tensor([[1., 1.]])
     """
 
-    def __init__(self, frequency: float) -> None:
-        super().__init__()
-        self.frequency = frequency
-
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        return sqrt(2.0 / x.shape[-1]) * torch.cos(self.frequency * x)
+        return sqrt(2.0 / x.shape[-1]) * torch.cos(x)
 
 
 class UnitLinear(nn.Linear):
@@ -104,8 +111,7 @@ def network(method: str) -> nn.Sequential:
     if method not in METHODS:
         raise ArgumentError(f"method {method!r} is not known; use one of: {', '.join(METHODS)}")
     hidden, last = METHODS[method]
-    first, second = map(Cosine, FREQUENCIES)
-    return nn.Sequential(hidden(1, WIDTH), first, hidden(WIDTH, WIDTH), second, last(WIDTH, 1))
+    return nn.Sequential(Times(INPUT_SCALE), hidden(1, WIDTH), Cosine(), hidden(WIDTH, WIDTH), Cosine(), last(WIDTH, 1))
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
-from whvi.errors import ArgumentError, MissingPackageError
+from whvi.errors import ArgumentError, MissingPackageError, UnsupportedError
 from whvi_paper.jobs import Inputs, Job, Results
 from whvi_paper.measured import one_thread
 from whvi_paper.store import check_results
@@ -130,7 +130,11 @@ def _ray(tasks: Sequence[Task], processes: int) -> Outcomes:
     started = not ray.is_initialized()
     if started:
         mine = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": processes, "include_dashboard": False}
-        ray.init(log_to_driver=False, logging_level="error", **mine)
+        try:
+            ray.init(log_to_driver=False, logging_level="error", **mine)
+        except Exception as error:  # Ray has no class of its own for it, and waits 15 seconds for its parts, no longer
+            advice = "try again when the machine is less busy, or use another backend"
+            raise UnsupportedError(f"Ray did not start ({str(error).splitlines()[0]}); {advice}") from error
     try:
         call = ray.remote(max_retries=0)(execute).remote
         waiting = {call(task): task.index for task in tasks}

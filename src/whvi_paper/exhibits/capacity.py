@@ -14,7 +14,7 @@ NAME = "capacity"
 TITLE = "Capacity, and the bound as a guide"
 SOURCE = "Supplement, extended results"
 DATASETS = ("yacht", "concrete")
-DEPTHS, WIDTHS = (1, 2, 3), (64, 128, 256, 512)
+DEPTHS, WIDTHS = (1, 2, 3), (64, 128, 256)
 STEPS = 10_100
 """A fifth of the usual: networks are compared with each other here."""
 
@@ -22,7 +22,7 @@ STEPS = 10_100
 def jobs(profile: str) -> list[Job]:
     """WHVI networks of one to three hidden layers."""
     whole = profile == "paper"
-    shapes = [(depth, width) for depth in (DEPTHS if whole else DEPTHS[:2]) for width in WIDTHS[: 4 if whole else 2]]
+    shapes = [(depth, width) for depth in (DEPTHS if whole else DEPTHS[:2]) for width in WIDTHS[: 3 if whole else 2]]
     return grid.jobs(NAME, DATASETS, ["whvi"], shapes, profile, most_steps=STEPS, curve_every=500)
 
 

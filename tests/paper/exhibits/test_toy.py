@@ -73,7 +73,7 @@ def test_prior_of_the_function_has_about_unit_variance() -> None:
 
 
 def test_x_itself_is_not_dropped() -> None:
-    first, _, second, *_ = toy.network("mcd")
+    _, first, _, second, *_ = toy.network("mcd")
     assert (first.p, second.p) == (0.0, 0.4)
 
 
