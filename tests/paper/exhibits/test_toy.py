@@ -42,7 +42,7 @@ def test_distance_is_that_of_scipy() -> None:
 
 def test_stored_quantiles_give_the_distance_of_all_samples() -> None:
     torch.manual_seed(0)
-    a, b = torch.randn(2000, 5), torch.randn(2000, 5).exp()
+    a, b = torch.randn(2000, 5), torch.rand(2000, 5) + 0.5
     exact, stored = toy.wasserstein(a, b), toy.wasserstein(toy.quantiles(a), toy.quantiles(b))
     assert ((stored - exact).abs() < 0.03 * exact).all()
 
