@@ -1,4 +1,4 @@
-"""The command line: ``whvi doctor | bench | demo``, and what other packages add to it.
+"""The command line: ``whvi doctor | bench``, and what other packages add to it.
 
 A package adds commands with an entry point in the group ``whvi.commands``: a function that is called with the app.
 
@@ -37,9 +37,9 @@ def main() -> None:
     except (WhviError, OSError) as error:  # a mistake of the caller, not of the program: no traceback
         fail(str(error))
     except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
+        if error.name not in ("joblib", "matplotlib"):
             raise
-        fail("this command draws with matplotlib, install it with: pip install 'whvi[paper]'")
+        fail(f"this command needs {error.name}, install it with: pip install 'whvi[paper]'")
 
 
 def fail(message: str) -> NoReturn:
@@ -74,15 +74,6 @@ def build_app() -> "Typer":
         from whvi.bench import run
 
         run(quick, out)
-
-    @app.command(epilog="Example: whvi demo --out out/demo")
-    def demo(
-        out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("out/demo"),
-    ) -> None:
-        """Train a small Bayesian network, show its predictions and what its layers cost."""
-        from whvi.demo import run
-
-        typer.echo(f"picture: {run(out)}")
 
     add_commands(app)
     return app

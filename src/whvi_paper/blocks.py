@@ -92,5 +92,7 @@ class Shown:
     entries: Sequence[Entry] = ()
     missing: int = 0
     """Records that the paper's protocol asks for and that are not there."""
+    failed: int = 0
+    """Runs that failed or were cancelled, whether or not a later one was done."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Versions, data, days: name and value."""

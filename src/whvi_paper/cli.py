@@ -1,6 +1,7 @@
 """What this package adds to the command line: ``whvi reproduce``, ``report``, ``results`` and ``datasets``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,7 @@ def add_commands(app: typer.Typer) -> None:
     from whvi_paper.report.commands import add_commands as add_report
 
     app.command("reproduce", epilog="Example: whvi reproduce uci-regression --profile quick --only yacht")(reproduce)
+    app.command("demo", epilog="Example: whvi demo --out out/demo")(demo)
     add_report(app)
     add_datasets(app)
 
@@ -26,15 +28,23 @@ def add_commands(app: typer.Typer) -> None:
 def reproduce(
     exhibit: Annotated[str, typer.Argument(help="Name of a table or figure; without it all names are listed.")] = "",
     profile: Annotated[str, typer.Option(help="paper (its protocol), quick (minutes) or smoke (seconds).")] = "quick",
-    results: Annotated[Path, typer.Option(help="Folder of records; what is there is not computed again.")] = Path(
-        "results"
-    ),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of records: what is there is not computed again. Default: results, which are "
+            "published, for --profile paper; else OUT/records.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page that is made, and for checkpoints.")] = Path(
         "out/paper"
     ),
     processes: Annotated[int | None, typer.Option(help="At once; default one for each processor.", min=1)] = None,
     backend: Annotated[str, typer.Option(help="loky (processes of this machine), sequential, ray or dask.")] = "loky",
-    only: Annotated[list[str] | None, typer.Option(help="A word in the label of a job: a method, data, 2x128.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Jobs with this word in their label: a method, data, 2x128. Several words mean 'and'."),
+    ] = None,
 ) -> None:
     """Compute a table or figure of the paper again: only what is missing, in parallel, and show it.
 
@@ -44,7 +54,7 @@ def reproduce(
     from whvi_paper.exhibits import EXHIBITS, find, show
     from whvi_paper.report import terminal_table, write_html
     from whvi_paper.runner import run
-    from whvi_paper.store import Store
+    from whvi_paper.store import Store, home
     from whvi_paper.workers import check_backend
 
     if not exhibit:
@@ -53,13 +63,10 @@ def reproduce(
         return
     recipe.profile(profile)  # mistakes are told before data are fetched
     check_backend(backend)
-    store = Store(results)
+    store = Store(results or home(profile, out))
     jobs = with_data(chosen(find(exhibit).jobs(profile), only or ()), store)
-    try:
+    with stoppable():
         summary = run(jobs, store, work=out / "work", processes=processes, backend=backend)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; what is done is kept, and the same command goes on", err=True)
-        raise typer.Exit(130) from None
     shown = show(exhibit, store, profile)
     if shown.entries:
         from rich.console import Console
@@ -68,14 +75,35 @@ def reproduce(
     typer.echo(f"{exhibit}: {summary}")
     typer.echo(f"page: {write_html([shown], out / f'{exhibit}.html')}")
     if summary.failed:
-        folders = sorted({str(results / "failed" / job.exhibit) for job in jobs})
+        folders = sorted({str(store.folder / "failed" / job.exhibit) for job in jobs})
         typer.echo(f"why they failed: {', '.join(folders)}", err=True)
         raise typer.Exit(1)
 
 
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C ends the command with one line and the exit code that a shell gives it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; what is done is kept, and the same command goes on", err=True)
+        raise typer.Exit(130) from None
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture, the page and the records.")] = Path("out/demo"),
+) -> None:
+    """Fit five Bayesian networks to a toy problem, in a minute or two, and show what they believe."""
+    from whvi_paper.demo import run
+
+    with stoppable():
+        picture = run(out)
+    typer.echo(f"picture: {picture}")
+
+
 def chosen(jobs: Sequence[Job], words: Sequence[str]) -> list[Job]:
-    """The jobs whose label has all the words."""
-    found = [job for job in jobs if all(word in job.label.split() for word in words)]
+    """The jobs whose label has all the words; a word may be several, as in the method "S_opt H G H"."""
+    found = [job for job in jobs if all(f" {word} " in f" {job.label} " for word in words)]
     if not found:
         known = dict.fromkeys(word for job in jobs for word in job.label.split())
         raise ArgumentError(f"no job has all of the words {' '.join(words)}; words of jobs are: {' '.join(known)}")

@@ -6,13 +6,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from whvi_paper.blocks import Entry
+from whvi_paper.measured import COLOURS
 from whvi_paper.store import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-COLOURS = {"whvi": "#e69f00", "mcd": "#0072b2", "mfg": "#d55e00", "nng": "#009e73", "tensor": "#cc79a7"}
-"""Of the methods, distinct also for those who see few colours."""
 
 
 def learning_curves(records: Iterable[Record], label: Callable[[Record], str]) -> dict[str, list[tuple[int, float]]]:
@@ -26,13 +24,15 @@ def learning_curves(records: Iterable[Record], label: Callable[[Record], str]) -
 
 def draw_curves(axis: "Axes", curves: dict[str, list[tuple[int, float]]], title: str) -> None:
     """Test MNLL against the steps, one line for each label; what lies far above the rest is cut off."""
+    axis.set(title=title, xlabel="steps", ylabel="test MNLL")
+    if not curves:  # a run too short for a point
+        return
     for name, points in curves.items():
         axis.plot(*zip(*points, strict=True), label=name, color=COLOURS.get(name))
     ends = sorted(points[-1][1] for points in curves.values())
     low = min(value for points in curves.values() for _, value in points)
     if len(ends) > 1:
         axis.set_ylim(low - 0.05 * (ends[-1] - low), ends[-1] + 1.5 * (ends[-1] - low))
-    axis.set(title=title, xlabel="steps", ylabel="test MNLL")
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
 

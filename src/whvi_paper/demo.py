@@ -1,10 +1,13 @@
 """What ``whvi demo`` runs: the toy figure in its quick profile, a page to look at, and a short table."""
 
+from io import BytesIO
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from whvi.errors import WhviError
+from whvi.io import atomic
 from whvi.ops import kernel_info
 from whvi_paper import exhibits
 from whvi_paper.exhibits import toy
@@ -25,9 +28,12 @@ def run(out: Path, profile: str = "quick", processes: int = PROCESSES) -> Path:
     console = Console()
     console.print(f"{len(jobs)} networks 1 - 128 - 128 - 1 on {processes} processes: a minute or so", highlight=False)
     backend = "loky" if processes > 1 else "sequential"
-    run_jobs(jobs, store, work=out / "work", processes=processes, backend=backend)
-    picture = out / "demo.png"
-    toy.draw(store.records(jobs)).savefig(picture, dpi=120)
+    summary = run_jobs(jobs, store, work=out / "work", processes=processes, backend=backend)
+    if summary.failed:
+        raise WhviError(f"{summary.failed} of {len(jobs)} fits failed; the reasons are in {store.folder / 'failed'}")
+    picture, image = out / "demo.png", BytesIO()
+    toy.draw(store.records(jobs)).savefig(image, dpi=120)
+    atomic.write_bytes(picture, image.getvalue())
     page = write_html([exhibits.show(toy.NAME, store, profile)], out / "demo.html")
     tell(store.records(jobs), console)
     console.print(f"page: {page}", highlight=False, soft_wrap=True)

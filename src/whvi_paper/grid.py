@@ -2,13 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
+from math import nan
 from statistics import fmean, stdev
 from typing import Any
 
 from whvi_paper import printed, recipe
 from whvi_paper.blocks import Entry
-from whvi_paper.data import DATASETS
+from whvi_paper.data import DATASETS, Task
 from whvi_paper.jobs import Inputs, Job
 from whvi_paper.store import Record
 from whvi_paper.training import train
@@ -65,42 +67,50 @@ def _job(
     return Job(exhibit, f"{method} {dataset} {depth}x{width}", inputs, train, cost=dense * depth * steps / 8000)
 
 
-def entries(exhibit: str, records: Iterable[Record], paper: Printed, metrics: Sequence[str]) -> list[Entry]:
-    """Means and standard deviations over splits, beside the paper's numbers."""
-    cells: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+def entries(
+    exhibit: str, records: Iterable[Record], paper: Printed, metrics: Sequence[str], methods: Sequence[str]
+) -> list[Entry]:
+    """Means and standard deviations over splits, beside the paper's numbers, for each network that was trained.
+
+    Where one method was run on it, the paper's numbers for the others come too, without any of ours (n = 0): what is
+    the best in the paper does not depend on what was run here.
+    """
+    cells: dict[tuple[str, int, int], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         inputs = record["inputs"]
-        cells[tuple(inputs[key] for key in ("dataset", "method", "depth", "width"))].append(record)
-    return [entry(exhibit, cell, metric, paper) for cell in cells.values() for metric in metrics]
+        cells[inputs["dataset"], inputs["depth"], inputs["width"]][inputs["method"]].append(record)
+    found = []
+    for (dataset, depth, width), runs in cells.items():
+        for method, metric in product(methods, metrics):
+            pair = paper(method, dataset, metric, depth, width)
+            if method in runs or pair is not None:
+                place = Entry(exhibit, method, dataset, "mlp", depth, width, metric, nan, nan, 0)
+                found.append(filled(beside(place, pair), runs.get(method, ())))
+    return found
 
 
-def entry(exhibit: str, cell: Sequence[Record], metric: str, paper: Printed) -> Entry:
-    """One published number: a metric over the splits of one network on one dataset."""
-    inputs = cell[0]["inputs"]
-    dataset, method, depth, width = (inputs[key] for key in ("dataset", "method", "depth", "width"))
-    values = [record["results"]["metrics"][metric] for record in cell]
-    pair = paper(method, dataset, metric, depth, width)
-    corrected = None
-    if pair is not None:
-        outputs = len(DATASETS[dataset].targets)
-        off = metric == "mnll" and inputs["task"] == "regression"
-        corrected = printed.corrected(method, pair[0], outputs) if off else pair[0]
-    return Entry(
-        exhibit=exhibit,
-        method=method,
-        dataset=dataset,
-        model="mlp",
-        depth=depth,
-        width=width,
-        metric=metric,
+def beside(entry: Entry, pair: printed.Pair | None) -> Entry:
+    """The entry with the paper's number, and what to compare with."""
+    if pair is None:
+        return entry
+    data = DATASETS[entry.dataset]
+    off = entry.metric in ("mnll", "expected_nll") and data.task is Task.REGRESSION
+    corrected = printed.corrected(entry.method, pair[0], len(data.targets)) if off else pair[0]
+    return replace(entry, paper_mean=pair[0], paper_std=pair[1], paper_corrected=corrected)
+
+
+def filled(entry: Entry, runs: Sequence[Record]) -> Entry:
+    """The entry with our number: a metric over the splits of one network on one dataset."""
+    if not runs:
+        return entry
+    values = [record["results"]["metrics"][entry.metric] for record in runs]
+    return replace(
+        entry,
         mean=fmean(values),
-        std=stdev(values) if len(values) > 1 else 0.0,
+        std=stdev(values) if len(values) > 1 else nan,
         n=len(values),
-        paper_mean=None if pair is None else pair[0],
-        paper_std=None if pair is None else pair[1],
-        paper_corrected=corrected,
-        cpu_seconds=sum(record["cpu_seconds"] for record in cell),
-        parameters=cell[0]["results"]["parameters"],
-        failed=sum(record["failures"] for record in cell),
-        records=tuple(sorted(record["name"] for record in cell)),
+        cpu_seconds=sum(record["cpu_seconds"] for record in runs),
+        parameters=runs[0]["results"]["parameters"],
+        failed=sum(record["failures"] for record in runs),
+        records=tuple(sorted(record["name"] for record in runs)),
     )

@@ -8,7 +8,7 @@ from typing import Any
 Inputs = Mapping[str, Any]
 """All that determines a record, as JSON values. Its hash is the record's name."""
 Results = Mapping[str, Any]
-"""What was found: ``metrics`` (JSON values), and where they apply ``parameters``, ``curves``."""
+"""What was found: ``metrics`` (JSON values), and where they apply ``parameters``, ``curve``."""
 Report = Callable[[float], None]
 """Called by a function with the share of its work that is done."""
 

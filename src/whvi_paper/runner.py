@@ -1,6 +1,5 @@
 """Run jobs in parallel processes, one thread each, and keep their records as they come."""
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from joblib import cpu_count
 from rich.console import Console
 
 from whvi_paper.bars import Bars
@@ -47,7 +47,7 @@ def run(
         store: takes each record as soon as its job is done.
         work: a folder for checkpoints; a job that was interrupted goes on from there. Workers on other machines must
             see it too. What a job left there is removed once its records are kept.
-        processes: at once; default one for each processor.
+        processes: at once; default one for each processor that this process may use.
         backend: one of ``BACKENDS``. A cluster is found as Ray and Dask find theirs (``RAY_ADDRESS``,
             ``DASK_SCHEDULER_ADDRESS``), or started on this machine with so many processes.
         console: where bars and lines go; default standard error.
@@ -59,7 +59,7 @@ def run(
     total, missing = sum(len(job.inputs) for job in jobs), sum(len(task.inputs) for task in tasks)
     counts: Counter[str] = Counter()
     at_work = dict(enumerate(tasks))
-    with closing(outcomes(tasks, backend, processes or os.cpu_count() or 1)) as found, Bars(tasks, console) as bars:
+    with closing(outcomes(tasks, backend, processes or cpu_count())) as found, Bars(tasks, console) as bars:
         try:
             for outcome in found:
                 task = at_work.pop(outcome.index)

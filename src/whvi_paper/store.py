@@ -85,6 +85,12 @@ class Store:
         folder = self.folder / _FAILED / exhibit
         return Counter(path.stem.rpartition("-")[0] for path in folder.glob("*-*.json"))
 
+    def failed(self, jobs: Iterable[Job]) -> int:
+        """How many runs of some jobs came to nothing, whether or not a later one was done."""
+        names = {(job.exhibit, name_of(inputs)) for job in jobs for inputs in job.inputs}
+        counts = {exhibit: self.failures(exhibit) for exhibit, _ in names}
+        return sum(counts[exhibit][name] for exhibit, name in names)
+
     def _record(self, job: Job, inputs: Inputs, status: str, body: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "name": name_of(inputs),
@@ -95,6 +101,15 @@ class Store:
             "versions": self.versions,
             "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
+
+
+def home(profile: str, out: Path = Path("out/paper")) -> Path:
+    """Where records are unless a user says so: those of the paper's protocol are published, others are for a look.
+
+    >>> home("paper").as_posix(), home("quick").as_posix()
+    ('results', 'out/paper/records')
+    """
+    return Path("results") if profile == "paper" else out / "records"
 
 
 def read(path: Path) -> Record:

@@ -19,7 +19,8 @@ from whvi_paper.data import Data, Split, load, split
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.networks import network
 
-CHECKPOINT_EVERY = 5000
+CHECKPOINTS, CHECKPOINT_EVERY = 20, 5000
+"""In a run, and the steps that there are between two at most."""
 REPORTS = 200
 
 
@@ -53,7 +54,7 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
         callback=watch,
         callback_every=gcd(max(1, steps // REPORTS), curve.every),
         checkpoint=folder / "checkpoint",
-        checkpoint_every=CHECKPOINT_EVERY,
+        checkpoint_every=max(1, min(CHECKPOINT_EVERY, steps // CHECKPOINTS)),
         progress=False,
     )
     found = []
@@ -61,8 +62,8 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
         metrics = evaluate(model, likelihood, test, samples=one["samples"], seed=one["seed"])
         metrics["elbo"] = final_elbo(result, r) - len(test.train[0]) * test.log_volume
         count = sum(p.numel() for module in (model, likelihood) for p in module.parameters())
-        shape = {"curve": curve.of(r)} if curve.points else {}
-        found.append({"metrics": metrics, "parameters": count, "data_sha256": data.sha256, **shape})
+        points = {"curve": curve.of(r)} if curve.points else {}
+        found.append({"metrics": metrics, "parameters": count, "data_sha256": data.sha256, **points})
     return found
 
 

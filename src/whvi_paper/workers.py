@@ -1,7 +1,8 @@
 """Where jobs run: in this process, in others of this machine, or on the workers of a Ray or Dask cluster.
 
-joblib runs the processes of this machine. Ray and Dask are asked directly: each gives back every result as it comes,
-and where a worker is lost, that job's alone.
+joblib runs the processes of this machine. When one of them is killed it stops them all, so each job that was at work
+is run once more, alone; one whose process is killed again has failed. Ray and Dask are asked directly: each gives back
+every result as it comes, and where a worker is lost, that job's alone.
 """
 
 import os
@@ -21,6 +22,7 @@ from typing import Any
 from joblib import Parallel, delayed, parallel_config
 
 from whvi.errors import ArgumentError, MissingPackageError, UnsupportedError
+from whvi.io import atomic, canonical
 from whvi_paper.jobs import Inputs, Job, Results
 from whvi_paper.measured import one_thread
 from whvi_paper.store import check_results
@@ -48,6 +50,7 @@ class Outcome:
     index: int
     results: Sequence[Results] = ()
     wall: float = 0.0
+    """Seconds, as ``cpu``; of all sessions that the task took."""
     cpu: float = 0.0
     error: str | None = None
 
@@ -57,17 +60,35 @@ def execute(task: Task) -> Outcome:
 
     def report(share: float) -> None:
         task.progress.write_text(f"{share:.4f}")
+        clock.keep()
 
     with _one_at_a_time, one_thread():
-        wall, cpu = time.perf_counter(), time.process_time()
         try:
             task.folder.mkdir(parents=True, exist_ok=True)
+            clock = Clock(task.folder / "times.json")
             report(0.0)
             results = task.job.function(task.inputs, task.folder, report)
             check_results(results, len(task.inputs))
         except Exception:
             return Outcome(task.index, error=traceback.format_exc())
-        return Outcome(task.index, results, time.perf_counter() - wall, time.process_time() - cpu)
+        return Outcome(task.index, results, *clock.spent())
+
+
+class Clock:
+    """Wall and CPU time of a task. In a file, so that a task that goes on counts its earlier sessions too."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        wall, cpu = canonical.parse(path.read_bytes()) if path.exists() else (0.0, 0.0)
+        self._start = time.perf_counter() - wall, time.process_time() - cpu
+
+    def spent(self) -> tuple[float, float]:
+        """Seconds up to now, wall and CPU."""
+        return time.perf_counter() - self._start[0], time.process_time() - self._start[1]
+
+    def keep(self) -> None:
+        """Write down what was spent; what comes after that is lost if the process is killed."""
+        atomic.write_json(self._path, self.spent())
 
 
 _one_at_a_time = Lock()
@@ -84,8 +105,10 @@ def _loky(tasks: Sequence[Task], processes: int) -> Outcomes:
     if processes == 1:  # joblib would not start a process either
         yield from _sequential(tasks, processes)
         return
-    left = {task.index: task for task in tasks}
-    while left:
+    waiting, again = list(tasks), list[Task]()
+    while waiting or again:
+        alone = not waiting
+        left = {task.index: task for task in waiting or [again.pop(0)]}
         calls = [delayed(_execute_in_child)(task, os.getpid()) for task in left.values()]
         with parallel_config("loky", n_jobs=processes, inner_max_num_threads=1):
             found = Parallel(return_as="generator_unordered", pre_dispatch="all", batch_size=1)(calls)
@@ -99,10 +122,15 @@ def _loky(tasks: Sequence[Task], processes: int) -> Outcomes:
                 raise
             for task in lost:
                 del left[task.index]
-                yield Outcome(task.index, error=f"{error}\na process was killed; was there enough memory?")
+                task.progress.unlink()
+                if alone:  # and again: it was this one
+                    yield Outcome(task.index, error=f"{error}\na process was killed; was there enough memory?")
+                else:
+                    again.append(task)
         finally:
             with warnings.catch_warnings(action="ignore"):  # that tasks were stopped, which is what was wanted
                 found.close()
+        waiting = list(left.values())
 
 
 def _execute_in_child(task: Task, parent: int) -> Outcome:

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
+from whvi.inference import curvature
 from whvi.inference.elbo import elbo
+from whvi.inference.natural import NaturalSteps, _move
 from whvi.inference.noisy_kfac import NoisyKFAC
 from whvi.inference.schedules import PowerDecay
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
@@ -283,6 +285,62 @@ def test_a_layer_that_nothing_reaches_has_the_prior_as_posterior() -> None:
     model[0].output_moment.zero_()
     run.update(x.double(), y.double(), 0)
     torch.testing.assert_close(covariance_of(model[0]), 0.3 * torch.eye(16, **F64), rtol=0.0, atol=1e-5)
+
+
+def test_the_state_of_an_older_checkpoint_is_taken() -> None:
+    """It had the Cholesky factors of what there are inverses of now."""
+    model, likelihood = mlp(), Gaussian()
+    run = NoisyKFAC().init(model, likelihood, 40)
+    run.update(*curve(40), 0)
+    state = {name: value.clone() for name, value in run.tensors().items()}
+    older = {
+        name.replace("_inverse.", "_factor."): torch.linalg.cholesky(value.double().inverse())
+        if "_inverse." in name
+        else value
+        for name, value in state.items()
+    }
+    assert set(older) != set(state)
+    again = NoisyKFAC().init(model, likelihood, 40)
+    again.restore(older, run.numbers())
+    torch.testing.assert_close(again.tensors(), state)
+
+
+def test_all_numbers_of_the_steps_are_where_the_layers_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device without values, which refuses to meet another as CUDA does: what asks for values is left out."""
+    monkeypatch.setattr(curvature, "_refuse", lambda *_: None)
+    monkeypatch.setattr(curvature.Curvature, "_start", lambda _: None)
+    for front in ((), (2,)):
+        layer = MatrixGaussianLinear(4, OUTPUTS, device="meta")
+        tensors = {name: getattr(layer, name).expand(*front, -1, -1, -1).clone() for name in curvature.BUFFERS}
+        mean = layer.mean.detach().expand(*front, -1, -1).clone()
+        count = torch.full(front, 30.0, **F64)
+        each = curvature.Curvature(layer, mean, tensors, 1.0 / count)
+        steps = NaturalSteps(NoisyKFAC(), {"": each}, [], [], count, count)
+        x, gradient = (torch.empty(*front, 30, size, device="meta") for size in (4, OUTPUTS))
+        each.observe([(x, gradient)], 30, 0.1)
+        each.refresh(0.1)
+        assert (each.kl() / steps.n_data).shape == front
+        _move([each], [torch.empty_like(mean)], steps.rates, 0.9, 1e-3)
+
+
+@pytest.mark.parametrize("name", ["", "0"])
+def test_curvature_that_cannot_be_divided_by_says_so(name: str) -> None:
+    layer = MatrixGaussianLinear(2, 1, False)
+    run = NoisyKFAC(update_every=1).init(nn.Sequential(layer) if name else layer, Gaussian(), 40)
+    layer.input_moment.copy_(torch.tensor([[1.0, 1e4], [1e4, 1.0]]))
+    place = f"layer '{name}'" if name else "the model"
+    with pytest.raises(ArgumentError, match=f"curvature of {place} is not positive definite: standardise the inputs"):
+        run.update(torch.randn(40, 2), torch.randn(40, 1), 0)
+
+
+def test_a_spread_that_cannot_be_inverted_is_refused_only_where_it_is_needed() -> None:
+    layer = MatrixGaussianLinear(2, 1)
+    layer.input_root.zero_()
+    with pytest.raises(ArgumentError, match="spread of the model has no inverse"):
+        NoisyKFAC().init(layer, Gaussian(), 40)
+    layer.input_moment.copy_(torch.eye(3))
+    NoisyKFAC().init(layer, Gaussian(), 40)
+    assert torch.equal(layer.input_moment[0], torch.eye(3))
 
 
 def test_a_run_that_diverges_says_so() -> None:

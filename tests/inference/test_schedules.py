@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from math import sqrt
 
 import pytest
 import torch
 
 from whvi.errors import WhviError
-from whvi.inference import Constant, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
+from whvi.inference import Constant, CosineDecay, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
 
 
 def optimiser() -> torch.optim.Optimizer:
@@ -41,13 +42,14 @@ def test_the_scheduler_goes_on_from_its_state() -> None:
     ("schedule", "values"),
     [
         (Constant(0.7), [0.7] * 6),
+        (CosineDecay(4), [1.0, 0.5 + sqrt(0.125), 0.5, 0.5 - sqrt(0.125), 0.0, 0.0]),
         (LinearWarmup(4), [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]),
         (LinearWarmup(2, start=0.5), [0.5, 0.75, 1.0, 1.0, 1.0, 1.0]),
         (CyclicWarmup(2, cycles=2), [0.0, 1.0, 0.0, 1.0, 1.0, 1.0]),
         (CyclicWarmup(3, share=1.0, cycles=1), [0.0, 1 / 3, 2 / 3, 1.0, 1.0, 1.0]),
     ],
 )
-def test_warm_up(schedule: Callable[[int], float], values: list[float]) -> None:
+def test_values(schedule: Callable[[int], float], values: list[float]) -> None:
     assert [schedule(step) for step in range(6)] == pytest.approx(values)
 
 
@@ -57,6 +59,8 @@ def test_warm_up(schedule: Callable[[int], float], values: list[float]) -> None:
         (lambda: PowerDecay(gamma=-1.0), "gamma"),
         (lambda: PowerDecay(power=float("nan")), "power"),
         (lambda: LinearWarmup(0), "steps"),
+        (lambda: CosineDecay(0), "steps"),
+        (lambda: CosineDecay(2.5), "steps"),  # type: ignore[arg-type]
         (lambda: CyclicWarmup(True), "period"),
         (lambda: CyclicWarmup(4, share=0.0), "share"),
     ],

@@ -126,6 +126,22 @@ def test_a_model_that_was_trained_keeps_its_curvature() -> None:
     assert differing(models[1], twin) == []
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("input_moment", float("nan"), r"curvature of layer '0' is not finite in replicas \[0, 2\]: .*learning_rate"),
+        ("input_moment", -1.0, r"curvature of layer '0' is not positive definite in replicas \[0, 2\]: .*float64"),
+        ("input_root", 0.0, r"spread of layer '0' has no inverse in replicas \[0, 2\]: "),
+    ],
+)
+def test_the_replicas_that_fail_are_named(key: str, value: float, said: str) -> None:
+    models, likelihoods, data = problem(mlp, False)
+    for model in (models[0], models[2]):
+        getattr(model[0], key).fill_(value)
+    with pytest.raises(ArgumentError, match=said):
+        fit_replicas(models, likelihoods, data, steps=2, algorithm=NoisyKFAC())
+
+
 def test_unlike_settings_are_refused() -> None:
     models, likelihoods, data = problem(mlp, False)
     plain = NoisyKFAC()

@@ -56,6 +56,24 @@ def test_probability_and_independence_of_the_mask(p: float) -> None:
     torch.testing.assert_close(mask[mask > 0], torch.full((int(kept.sum()),), 1 / (1 - p), dtype=torch.float64))
 
 
+def test_the_kl_of_weights_that_are_zero_is_curved() -> None:
+    """keep / (2 v) |W / keep|^2 has the Hessian 1 / (keep v) everywhere, at zero too."""
+    layer, _ = linear_case(0.2)
+
+    def of(weight: Tensor) -> Tensor:
+        return layer.kl_term(weight, None, layer.keep)
+
+    found = torch.autograd.functional.hessian(of, torch.zeros(2, dtype=torch.float64))
+    torch.testing.assert_close(found, torch.eye(2, dtype=torch.float64) / (0.8 * 0.7))
+
+
+def test_the_kl_of_a_large_layer_is_exact() -> None:
+    weight = torch.full((1 << 22,), 0.1)
+    layer, _ = linear_case(0.0)
+    exact = weight.double().square().sum() * (0.5 / 0.7)
+    torch.testing.assert_close(layer.kl_term(weight, None, 1.0).double(), exact, rtol=1e-5, atol=0.0)
+
+
 def test_whole_channels_are_dropped() -> None:
     layer, _ = conv_case(0.5)
     dropped = (layer.weight(layer.draw((40,))) == 0).unflatten(1, (2, 3))  # (draw, group, output, input, kernel)

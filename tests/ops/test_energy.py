@@ -218,7 +218,9 @@ def test_torch_func() -> None:
             torch.testing.assert_close(a.double(), b.double())
 
 
-@pytest.mark.parametrize("shapes", [[(3,), (2, 2)], [(300, 500), (3,)]], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "shapes", [[(3,), (2, 2)], [(300, 500), (3,)], [(), (3,)], [()]], ids=["short", "long", "some numbers", "a number"]
+)
 def test_many_models_at_once(shapes: list[tuple[int, ...]]) -> None:
     torch.manual_seed(0)
     sizes = [(2, *shape) for shape in (*shapes, *shapes)]

@@ -25,9 +25,9 @@ def local(x: Tensor, *rest: Tensor) -> Tensor:
     return local_linear(x, *rest, 3, 1 << 40)
 
 
-def leaves(lead: tuple[int, ...], replicas: bool = False, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+def leaves(lead: tuple[int, ...], replicas: bool | int = False, dtype: torch.dtype = torch.float64) -> list[Tensor]:
     torch.manual_seed(0)
-    front = (REPLICAS,) if replicas else ()
+    front = () if replicas is False else (REPLICAS if replicas is True else replicas,)
     shapes = [(*lead, IN), (OUT, IN), (OUT, IN), (OUT,), (OUT,)]
     return [torch.randn(*front, *shape, dtype=dtype, requires_grad=True) for shape in shapes]
 
@@ -95,3 +95,22 @@ def test_vmap_without_an_axis_is_no_vmap() -> None:
     operands = leaves((5,))
     alone = local(*operands, SEEDS[0])
     assert torch.equal(torch.func.vmap(lambda _: local(*operands, SEEDS[0]))(torch.zeros(2)), alone.expand(2, -1, -1))
+
+
+@pytest.mark.parametrize("replicas", [False, True])
+def test_autocast_does_not_reach_it(replicas: bool) -> None:
+    operands = leaves((5,), replicas, torch.float32)
+    seed = SEEDS if replicas else SEEDS[0]
+    function = torch.func.vmap(local) if replicas else local
+    with torch.autocast("cpu", torch.bfloat16):
+        found = function(*operands, seed)
+    assert torch.equal(found, function(*operands, seed))
+
+
+def test_no_replicas_at_all() -> None:
+    operands = leaves((5,), replicas=0)
+    y = torch.func.vmap(local)(*operands, SEEDS[:0])
+    assert y.shape == (0, 5, OUT)
+    for create_graph in (False, True):
+        gradients = torch.autograd.grad(y.sum(), operands, create_graph=create_graph, retain_graph=True)
+        assert [gradient.shape for gradient in gradients] == [operand.shape for operand in operands]

@@ -14,9 +14,11 @@ import small_jobs
 from small_jobs import GATE, NAME, PATIENCE, wait_for
 
 from whvi import cli
+from whvi.errors import ArgumentError
 from whvi_paper import data
+from whvi_paper.cli import chosen
 from whvi_paper.data import DataError
-from whvi_paper.exhibits import EXHIBITS
+from whvi_paper.exhibits import EXHIBITS, show
 from whvi_paper.jobs import Job
 from whvi_paper.store import Store
 
@@ -46,6 +48,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 SEQUENTIAL = ("--backend", "sequential")
+RECORDS = Path("out/paper/records")
 
 
 def use(monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> None:
@@ -71,7 +74,7 @@ def test_mistake_is_told_in_one_line(terminal: Terminal, arguments: list[str], w
     assert terminal(*arguments) == 2
     assert terminal.err.startswith(f"whvi: {words}")
     assert terminal.err.count("\n") == 1
-    assert not Path("results").exists()
+    assert not any(Path().iterdir())
 
 
 def test_it_computes_what_is_asked_for_and_then_nothing(terminal: Terminal) -> None:
@@ -87,22 +90,70 @@ def test_it_computes_what_is_asked_for_and_then_nothing(terminal: Terminal) -> N
     assert "4 records" in Path("out/paper/small.html").read_text()
 
 
+def test_only_the_papers_protocol_writes_where_the_published_records_are(terminal: Terminal) -> None:
+    def records(folder: str) -> int:
+        return len(list(Path(folder, "runs", NAME).glob("*.json")))
+
+    assert terminal(NAME, "--out", "there", *SEQUENTIAL) == 0
+    assert (records("there/records"), Path("results").exists()) == (4, False)
+    assert terminal(NAME, "--profile", "paper", "--only", "0", *SEQUENTIAL) == 0
+    assert (records("results"), Path("out/paper/records").exists()) == (1, False)
+    assert terminal(NAME, "--profile", "paper", "--results", "mine", *SEQUENTIAL) == 0
+    assert (records("results"), records("mine")) == (1, 4)
+
+
+def test_only_takes_whole_words_and_names_of_several() -> None:
+    labels = ["whvi drive 2x64", "S_opt H G H drive 2x64", "S_opt H G H S_opt H drive 2x64"]
+    jobs = [Job(NAME, label, ({"number": 0},), small_jobs.double) for label in labels]
+    for words, expected in (
+        (["S_opt H G H"], labels[1:]),
+        (["S_opt H G H S_opt H", "drive"], labels[2:]),
+        (["S_opt H G H drive"], labels[1:2]),
+        (["whvi", "2x64"], labels[:1]),
+        (["2x64"], labels),
+        ([], labels),
+    ):
+        assert [job.label for job in chosen(jobs, words)] == expected
+    for words in (["drive 2x6"], ["whv"], ["whvi", "S_opt"]):
+        with pytest.raises(ArgumentError, match="no job has all of the words"):
+            chosen(jobs, words)
+
+
+def test_without_its_extra_it_says_how_to_install_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "whvi_paper.runner")
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    assert terminal(NAME) == 2
+    assert terminal.err == "whvi: this command needs joblib, install it with: pip install 'whvi[paper]'\n"
+
+
+def test_failures_are_counted_also_where_no_record_is(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = small_jobs.make(small_jobs.fail, 0)
+    use(monkeypatch, bad, small_jobs.make(small_jobs.double, 1))
+    for _ in range(2):
+        assert terminal(NAME, *SEQUENTIAL) == 1
+    shown = show(NAME, Store(RECORDS), "quick")
+    assert (shown.missing, shown.failed) == (1, 2)
+    Store(RECORDS).keep(bad, bad.inputs, [{"metrics": {}}], wall=0.0, cpu=0.0)
+    shown = show(NAME, Store(RECORDS), "quick")
+    assert (shown.missing, shown.failed) == (0, 2)
+
+
 def test_failure_is_bad_news(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, small_jobs.make(small_jobs.fail, 0), small_jobs.make(small_jobs.double, 1))
     assert terminal(NAME, *SEQUENTIAL) == 1
     assert "small: 1 computed, 0 were there, 1 failed" in terminal.out
-    assert "why they failed: results/failed/small" in terminal.err
-    assert len(list(Path("results/failed/small").iterdir())) == 1
+    assert "why they failed: out/paper/records/failed/small" in terminal.err
+    assert len(list(Path(RECORDS, "failed/small").iterdir())) == 1
 
 
 def test_damaged_record_stops_it_before_work(terminal: Terminal) -> None:
     terminal(NAME, "--only", "0", *SEQUENTIAL)
-    (record,) = Path("results").rglob("*.json")
+    (record,) = RECORDS.rglob("*.json")
     record.write_text("{")
     assert terminal(NAME, *SEQUENTIAL) == 2
     assert terminal.err.count("\n") == 1
     assert f"{record} is not a record" in terminal.err
-    assert list(Path("results").rglob("*.json")) == [record]
+    assert list(RECORDS.rglob("*.json")) == [record]
     record.unlink()
     assert terminal(NAME, *SEQUENTIAL) == 0
 
@@ -127,7 +178,7 @@ def test_absent_data_are_left_out_with_the_reason(terminal: Terminal, monkeypatc
     assert terminal(NAME, *SEQUENTIAL) == 0
     assert "small: 2 computed, 0 were there, 0 failed" in terminal.out
     assert "absent is left out: it is nowhere" in terminal.err
-    Store(Path("results")).keep(absent, absent.inputs, [{"metrics": {}}], wall=0.0, cpu=0.0)
+    Store(RECORDS).keep(absent, absent.inputs, [{"metrics": {}}], wall=0.0, cpu=0.0)
     assert terminal(NAME, *SEQUENTIAL) == 0  # what is done needs no data
     assert "small: 0 computed, 3 were there, 0 failed" in terminal.out
     assert terminal.err == ""
@@ -177,7 +228,7 @@ def assert_gone(workers: set[int]) -> None:
 
 
 def test_after_ctrl_c_and_a_kill_the_same_command_goes_on(terminal: Terminal) -> None:
-    store, jobs = Store(Path("results")), small_jobs.jobs("quick")
+    store, jobs = Store(RECORDS), small_jobs.jobs("quick")
     session = Session()
     workers = session.workers()
     wait_for(store.path(NAME, jobs[0].inputs[0]))
@@ -186,7 +237,7 @@ def test_after_ctrl_c_and_a_kill_the_same_command_goes_on(terminal: Terminal) ->
     assert re.fullmatch(r"job 0: .* s\ninterrupted; what is done is kept, and the same command goes on\n", err)
     assert_gone(workers)
     assert [bool(store.missing(job)) for job in jobs] == [False, True, True, True]
-    cancelled = [path.read_text() for path in Path("results/failed/small").iterdir()]
+    cancelled = [path.read_text() for path in Path(RECORDS, "failed/small").iterdir()]
     assert len(cancelled) == 2
     assert all('"status": "cancelled"' in text for text in cancelled)
 

@@ -6,8 +6,10 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -98,7 +100,7 @@ def test_folder_of_a_job_goes_with_it_and_a_failure_keeps_its_checkpoint(
     go: Callable[..., Summary], tmp_path: Path
 ) -> None:
     def fail_late(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
-        before = [path.name for path in folder.iterdir() if path.name != "progress"]
+        before = [path.name for path in folder.iterdir() if path.name not in ("progress", "times.json")]
         Asked()(inputs, folder, report)
         if before == []:
             raise RuntimeError
@@ -123,6 +125,33 @@ def test_interrupt_keeps_what_is_done_and_notes_what_had_begun(go: Callable[...,
     assert store.failures("small") == {name_of(second.inputs[0]): 1}  # the third had not begun
     assert '"cancelled"' in next(store.folder.glob("failed/small/*.json")).read_text()
     assert go([first, make(double, 1), third]) == Summary(there=1, done=2, failed=0)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_times_of_a_job_that_goes_on_are_those_of_all_its_sessions(
+    go: Callable[..., Summary], store: Store, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    now = {"wall": 100.0, "cpu": 50.0}
+    clocks = SimpleNamespace(perf_counter=lambda: now["wall"], process_time=lambda: now["cpu"])
+    monkeypatch.setattr(workers, "time", clocks)
+
+    def work(wall: float) -> None:
+        now["wall"] += wall
+        now["cpu"] += wall / 2
+
+    def two_sessions(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
+        work(4.0)
+        report(0.5)
+        if now["wall"] < 1000.0:
+            raise error
+        return double(inputs, folder, report)
+
+    job = several(two_sessions, 1, 2)
+    with suppress(KeyboardInterrupt):
+        assert go([job]).failed == 2
+    work(1000.0)  # between the sessions
+    assert go([job]).done == 2
+    assert [(one["wall_seconds"], one["cpu_seconds"]) for one in store.records([job])] == [(4.0, 2.0)] * 2
 
 
 def test_threads_of_the_caller_stay_as_they_were(go: Callable[..., Summary], store: Store) -> None:
@@ -194,30 +223,36 @@ def test_dask(go: Callable[..., Summary], store: Store) -> None:
     check_cluster(go, store, "dask")
 
 
-def test_jobs_that_had_not_begun_survive_the_death_of_a_process(
+def test_other_jobs_survive_the_death_of_a_process_and_those_at_work_run_again_alone(
     go: Callable[..., Summary], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken:
-        """Of the first calls it makes one and begins one, then it breaks; later it makes them all."""
+        """Of the first calls it makes one and begins two, then it breaks; job 1 breaks it whenever it begins."""
 
-        broken = False
+        asked: ClassVar[list[list[int]]] = []
 
         def __init__(self, **_: Any) -> None:
             pass
 
         def __call__(self, calls: list[Any]) -> Any:
-            for number, (_, (task, _), _) in enumerate(calls):
-                if number == 1 and not Broken.broken:
-                    Broken.broken = True
-                    task.folder.mkdir(parents=True)
-                    task.progress.write_text("0.5")
-                    raise BrokenProcessPool("a process died")
-                yield workers.execute(task)
+            tasks = [task for _, (task, _), _ in calls]
+            self.asked.append([task.inputs[0]["number"] for task in tasks])
+            if 1 not in self.asked[-1]:
+                yield from map(workers.execute, tasks)
+                return
+            if len(tasks) > 1:
+                yield workers.execute(tasks.pop(0))
+            for task in tasks[:2]:
+                task.folder.mkdir(parents=True, exist_ok=True)
+                task.progress.write_text("0.5")
+            raise BrokenProcessPool("a process died")
 
     monkeypatch.setattr(workers, "Parallel", Broken)
     jobs = [make(double, number, cost=-number) for number in range(4)]
     assert go(jobs, "loky") == Summary(there=0, done=3, failed=1)
+    assert Broken.asked == [[0, 1, 2, 3], [3], [1], [2]]
     assert store.missing(jobs[1]) == list(jobs[1].inputs)
+    assert store.failures("small") == {name_of(jobs[1].inputs[0]): 1}
 
 
 def test_unknown_backend_and_missing_package_are_told_before_work(

@@ -58,8 +58,11 @@ def test_failures_are_kept_and_counted(store: Store) -> None:
     assert store.failures("small") == {name_of(INPUTS[0]): 2, name_of(INPUTS[1]): 1}
     files = sorted(store.folder.glob(f"failed/small/{name_of(INPUTS[0])}-*.json"))
     assert [json.loads(file.read_text())["status"] for file in files] == ["failed", "cancelled"]
+    first, other = Job("small", "one", INPUTS[:1], double), Job("other", "three", INPUTS, double)
+    assert [store.failed(jobs) for jobs in ([JOB], [first], [JOB, first], [other], [])] == [3, 2, 3, 0, 0]
     store.keep(JOB, INPUTS, RESULTS, wall=1.0, cpu=1.0)
     assert [record["failures"] for record in store.records([JOB])] == [2, 1, 0]
+    assert store.failed([JOB]) == 3
 
 
 DAMAGED = {

@@ -26,22 +26,17 @@ class Curvature:
         mean: (..., outputs, columns).
         tensors: moments and roots by their names, as the layer has them.
         scale: kl_weight / N, float64: () or (replicas,).
+        name: of the layer in its model, for messages.
     """
 
-    def __init__(self, layer: MatrixGaussian, mean: Tensor, tensors: Mapping[str, Tensor], scale: Tensor) -> None:
-        self.layer, self.mean, self.scale = layer, mean, scale
+    def __init__(
+        self, layer: MatrixGaussian, mean: Tensor, tensors: Mapping[str, Tensor], scale: Tensor, name: str = ""
+    ) -> None:
+        self.layer, self.mean, self.scale, self.name = layer, mean, scale.to(mean.device), called(name)
         self.input_moment, self.output_moment, self.input_root, self.output_root = (tensors[name] for name in BUFFERS)
         self.velocity = torch.zeros_like(mean, requires_grad=False)
         self.input_inverse, self.output_inverse = map(torch.zeros_like, (self.input_root, self.output_root))
-        # Curvature that explains the spread the layer starts with. It fades as that of the data comes in, which at
-        # first is that of one batch, with many directions that nothing is known of.
-        fresh = ~self.input_moment.flatten(-3).any(-1)
-        for moment, root, part in (
-            (self.input_moment, self.input_root, torch.ones_like(scale)),
-            (self.output_moment, self.output_root, scale),
-        ):
-            start = _matrix(part) * torch.linalg.inv((root @ root.mT).double())
-            moment.copy_(torch.where(_matrix(fresh), start, moment.double()))
+        self._start()
         self.spread()
 
     @torch.no_grad()
@@ -54,21 +49,23 @@ class Curvature:
             moment.lerp_((seen.mT @ seen / count).to(moment.dtype), weight)
 
     @torch.no_grad()
-    def refresh(self, name: str, damping: float) -> None:
+    def refresh(self, damping: float) -> None:
         """The covariance that belongs to A and S, and the inverses that ``natural`` multiplies with."""
         moments = self.input_moment.double(), self.output_moment.double()
-        if not all(moment.isfinite().all() for moment in moments):
-            raise ArgumentError(
-                f"the curvature of layer {name!r} is not finite: the run has diverged; lower learning_rate, or bound "
-                "the steps with clip"
+        for moment in moments:
+            _refuse(
+                ~moment.isfinite().flatten(-3).all(-1),
+                f"the curvature of {self.name} is not finite",
+                "the run has diverged; lower learning_rate, or bound the steps with clip",
             )
         intrinsic = self.scale / self.layer.prior_variance
-        for root, lower in zip((self.input_root, self.output_root), _damped(*moments, intrinsic), strict=True):
+        factors = self._factors(moments, intrinsic, "lower prior_variance")
+        for root, lower in zip((self.input_root, self.output_root), factors, strict=True):
             unit = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
             inverse = torch.linalg.solve_triangular(lower, unit.expand_as(lower), upper=False)
             root.copy_(inverse.mT * _matrix(self.scale**0.25))
-        inverses = self.input_inverse, self.output_inverse
-        for inverse, lower in zip(inverses, _damped(*moments, intrinsic + damping), strict=True):
+        factors = self._factors(moments, intrinsic + damping, "raise damping")
+        for inverse, lower in zip((self.input_inverse, self.output_inverse), factors, strict=True):
             inverse.copy_(torch.cholesky_inverse(lower))
         self.spread()
 
@@ -90,6 +87,36 @@ class Curvature:
         steps: Tensor = self.output_inverse @ blocks @ self.input_inverse
         return steps.flatten(-3, -2)
 
+    def _start(self) -> None:
+        """Give a layer without curvature one that explains its spread.
+
+        It fades as that of the data comes in, which at first is that of one batch, with many directions that nothing is
+        known of.
+        """
+        fresh = ~self.input_moment.flatten(-3).any(-1)
+        for moment, root, part in (
+            (self.input_moment, self.input_root, torch.ones_like(self.scale)),
+            (self.output_moment, self.output_root, self.scale),
+        ):
+            chosen = root[fresh]
+            inverse, info = torch.linalg.inv_ex((chosen @ chosen.mT).double())
+            failed = fresh.masked_scatter(fresh, info.any(-1))
+            _refuse(failed, f"the spread of {self.name} has no inverse", "build the layer anew, or use float64")
+            moment[fresh] = (_matrix(part[fresh]) * inverse).to(moment.dtype)
+
+    def _factors(self, moments: tuple[Tensor, Tensor], damping: Tensor, remedy: str) -> list[Tensor]:
+        """Cholesky factors of A + pi sqrt(damping) and S + sqrt(damping) / pi, for each group."""
+        found = []
+        for matrix in _damped(*moments, damping):
+            lower, info = torch.linalg.cholesky_ex(matrix)
+            _refuse(
+                info.any(-1),
+                f"the curvature of {self.name} is not positive definite",
+                f"standardise the inputs of the model, use float64, or {remedy}",
+            )
+            found.append(lower)
+        return found
+
     def _rows(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """The vectors in x, for each replica where there are some: (..., groups, vectors, size)."""
         return function(x) if self.mean.ndim == 2 else vmap(function)(x)
@@ -105,12 +132,28 @@ def gaussian_layers(model: nn.Module) -> dict[str, MatrixGaussian]:
         )
     for name, layer in named.items():
         if layer.mean.dtype not in (torch.float32, torch.float64):
-            raise DtypeError(f"layer {name!r} is {layer.mean.dtype}, but curvature needs float32 or float64")
+            raise DtypeError(f"{called(name)} is {layer.mean.dtype}, but curvature needs float32 or float64")
     return named
 
 
+def called(name: str) -> str:
+    """What a message calls the layer of that name.
+
+    >>> called("0"), called("")
+    ("layer '0'", 'the model')
+    """
+    return f"layer {name!r}" if name else "the model"
+
+
+def _refuse(bad: Tensor, what: str, remedy: str) -> None:
+    """Raise the error that says what is wrong, and in which replicas, where ``bad`` is true: () or (replicas,)."""
+    if bad.any():
+        where = f" in replicas {bad.nonzero().flatten().tolist()}" if bad.ndim else ""
+        raise ArgumentError(f"{what}{where}: {remedy}")
+
+
 def _damped(inputs: Tensor, outputs: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
-    """Cholesky factors of A + pi sqrt(damping) and S + sqrt(damping) / pi, for each group."""
+    """A + pi sqrt(damping) and S + sqrt(damping) / pi, for each group."""
     sizes = (moment.diagonal(dim1=-2, dim2=-1).mean(-1).clamp_min(TINY) for moment in (inputs, outputs))
     input_size, output_size = sizes
     ratio = (input_size / output_size).sqrt()
@@ -118,7 +161,7 @@ def _damped(inputs: Tensor, outputs: Tensor, damping: Tensor) -> tuple[Tensor, T
     for moment, part in ((inputs, ratio), (outputs, 1.0 / ratio)):
         unit = torch.eye(moment.shape[-1], dtype=moment.dtype, device=moment.device)
         size = damping.sqrt()[..., None] * part
-        found.append(torch.linalg.cholesky(moment + size[..., None, None] * unit))
+        found.append(moment + size[..., None, None] * unit)
     return found[0], found[1]
 
 

@@ -12,7 +12,7 @@ from whvi.nn import kl
 from whvi.nn.draws import fixed_draws, fixing
 from whvi.nn.model import bayesian_layers
 from whvi.nn.parts import whole_number
-from whvi.posterior.precision import wide
+from whvi.ops.precision import wide
 from whvi.predictive.predict import check_inputs
 
 

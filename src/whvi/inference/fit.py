@@ -190,6 +190,8 @@ def fit_replicas(
     Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws are others.
     """
     count = len(models)
+    if isinstance(algorithm, str):
+        raise InputTypeError(f"algorithm must be one such as SVI(), or one for each replica, got {algorithm!r}")
     settings = list(algorithm) if isinstance(algorithm, Sequence) else [algorithm or SVI()] * count
     seeds = list(range(count)) if seeds is None else list(seeds)
     if count == 0 or not count == len(likelihoods) == len(data) == len(settings) == len(seeds):

@@ -44,6 +44,7 @@ class NaturalSteps:
         rates: Tensor,
     ) -> None:
         self.settings, self.layers, self.others = settings, layers, list(others)
+        device = next(iter(layers.values())).mean.device
         self.noises, self.n_data, self.rates = {id(noise) for noise in noises}, n_data, rates
         self.adam = Adam(self.others, settings.adam_learning_rate) if self.others else None
 
@@ -71,8 +72,8 @@ class NaturalSteps:
         parameters = [*(each.mean for each in layers), *self.others]
         gradients = torch.autograd.grad(bound.sum(), parameters, allow_unused=True, materialize_grads=True)
         if step % settings.update_every == 0:
-            for name, each in self.layers.items():
-                each.refresh(name, settings.damping)
+            for each in layers:
+                each.refresh(settings.damping)
         factor = at(settings.schedule, step)
         _move(layers, gradients[: len(layers)], self.rates * factor, settings.momentum, settings.clip)
         self._move_others(gradients[len(layers) :], factor, frozen)
@@ -91,7 +92,7 @@ class NaturalSteps:
         """Go on from what ``tensors`` and ``numbers`` gave."""
         for name, each in self.layers.items():
             for key in STATE:
-                getattr(each, key).copy_(tensors[f"{key}.{name}"])
+                getattr(each, key).copy_(_kept(tensors, key, name))
             each.spread()
         if self.adam is not None:
             restore_optimiser(self.adam, tensors, numbers)
@@ -120,6 +121,12 @@ class NaturalSteps:
         set_rates(self.adam, factor)
         self.adam.step()
         self.adam.zero_grad()
+
+
+def _kept(tensors: Mapping[str, Tensor], key: str, name: str) -> Tensor:
+    """What a checkpoint has of a layer. In place of an inverse older ones have the lower Cholesky factor."""
+    older = f"{key.removesuffix('_inverse')}_factor.{name}"
+    return torch.cholesky_inverse(tensors[older].double()) if older in tensors else tensors[f"{key}.{name}"]
 
 
 @torch.no_grad()

@@ -128,7 +128,7 @@ class NoisyKFACRun(Run):
         count, rate = (torch.tensor(value, dtype=torch.float64) for value in (n_data, settings.learning_rate))
         layers = {
             name: Curvature(
-                layer, layer.mean, {key: getattr(layer, key) for key in BUFFERS}, settings.kl_weight / count
+                layer, layer.mean, {key: getattr(layer, key) for key in BUFFERS}, settings.kl_weight / count, name
             )
             for name, layer in gaussian_layers(model).items()
         }

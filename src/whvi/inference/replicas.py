@@ -83,11 +83,12 @@ class Replicas(Run):
             with seeded(seeds):
                 return self.flats[0].call({**learned, **fixed}, *batch, *rest)
 
+        counts = self.counts.to(x.device)
         before = {} if self._enough else {name: value.clone() for name, value in self.fixed.items()}
         while True:
             seeds = torch.stack([seeds_from(mix(seed, "step", step), (self._draws,)) for seed in self.seeds])
             try:
-                found = vmap(one, randomness="different")(learned, self.fixed, seeds.to(x.device), x, y, self.counts)
+                found = vmap(one, randomness="different")(learned, self.fixed, seeds.to(x.device), x, y, counts)
                 self._draws += not self._enough  # one to spare: a later step may draw targets, too
                 self._enough = True
                 return found

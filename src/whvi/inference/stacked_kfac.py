@@ -47,7 +47,7 @@ class StackedKFACRun(Replicas):
             place = f"{MODEL}{name}." if name else MODEL
             mean = flat.places[f"{place}mean"]
             tensors = {key: self.fixed[flat.places[f"{place}{key}"]] for key in BUFFERS}
-            layers[name] = Curvature(layer, self.parameters[mean], tensors, first.kl_weight / counts)
+            layers[name] = Curvature(layer, self.parameters[mean], tensors, first.kl_weight / counts, name)
             means.add(mean)
         self.steps = NaturalSteps(
             first,
@@ -106,8 +106,11 @@ def stacked_run(
     """The run of replicas that these settings, one for each, ask for: SVI (or MAP), or noisy K-FAC."""
     first = settings[0]
     kind = SVI if isinstance(first, SVI) else NoisyKFAC
-    if not all(isinstance(one, kind) for one in settings):
-        raise InputTypeError(f"replicas are fitted by SVI(), MAP() or NoisyKFAC(), one kind for all, got {settings}")
+    for one in settings:
+        if not isinstance(one, kind):
+            raise InputTypeError(
+                f"replicas are fitted by SVI(), MAP() or NoisyKFAC(), one kind for all, got {first!r} and {one!r}"
+            )
     free = ("learning_rate", "schedule") if kind is SVI else ("learning_rate",)
     for one in settings[1:]:
         if replace(one, **{name: getattr(first, name) for name in free}) != first:

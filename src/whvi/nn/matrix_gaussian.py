@@ -13,10 +13,10 @@ from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Size
 from whvi.nn.parts import check_features, check_floating, in_precision_of, start_variance, whole_number
 from whvi.nn.vectors import shape_of
+from whvi.ops.precision import full_precision
 from whvi.posterior import GaussianPrior, Prior, kl
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
-from whvi.posterior.precision import full_precision
 
 
 class MatrixGaussian(BayesianLayer):

@@ -21,10 +21,10 @@ from whvi.nn.parts import (
 )
 from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
 from whvi.ops.local import local_linear
+from whvi.ops.precision import full_precision
 from whvi.posterior import DiagonalGaussian, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
-from whvi.posterior.precision import full_precision
 from whvi.posterior.spec import Spec
 
 _WEIGHT = 0  # stream of noise

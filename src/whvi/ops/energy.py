@@ -24,7 +24,7 @@ def energy(
     """Sum of ``square * m^2 + exponential * exp(2 l) + linear * l + constant`` over the elements of all pairs (m, l).
 
     A network has many short vectors, and what costs there is the number of operations: here it is one, with one node
-    in the graph of autograd. Nothing but the inputs is kept for the backward pass.
+    in the graph of autograd. It keeps the inputs for the backward pass, and under vmap exp(2 l) as well.
 
     Args:
         means, log_stds: as many tensors each; the two of a pair have one shape, and all have one dtype (float32,
@@ -92,7 +92,7 @@ class _EnergyRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, coefficients: tuple[float, ...], count: int, *vectors: Tensor) -> Tensor:
         square, exponential, linear, constant = ctx.coefficients = coefficients
-        rows = [vector.flatten(1) for vector in vectors]
+        rows = [_flat(vector) for vector in vectors]
         means, log_stds = rows[:count], rows[count:]
         if sum(mean.numel() for mean in means) <= _SHORT:
             means, log_stds = [torch.cat(means, 1)], [torch.cat(log_stds, 1)]
@@ -111,15 +111,20 @@ class _EnergyRows(torch.autograd.Function):
         saved, count = ctx.saved_tensors, ctx.count
         means, log_stds, variances = saved[:count], saved[count : 2 * count], saved[2 * count :]
         if torch.is_grad_enabled() or watched():
-            variances = [(2 * log_std.flatten(1)).exp() for log_std in log_stds]
+            variances = [(2 * _flat(log_std)).exp() for log_std in log_stds]
         grad = grads[0].unsqueeze(1)
         by_square, by_exponential, by_linear = (2 * square) * grad, (2 * exponential) * grad, linear * grad
         parts = [torch.addcmul(by_linear, by_exponential, variance) for variance in variances]
         if len(parts) < count:
-            parts = parts[0].split([log_std[0].numel() for log_std in log_stds], 1)
+            parts = parts[0].split([_flat(log_std).shape[1] for log_std in log_stds], 1)
         return (
             None,
             None,
-            *((by_square * mean.flatten(1)).view(mean.shape) for mean in means),
+            *((by_square * _flat(mean)).view(mean.shape) for mean in means),
             *(part.reshape(log_std.shape) for part, log_std in zip(parts, log_stds, strict=True)),
         )
+
+
+def _flat(vector: Tensor) -> Tensor:
+    """(R, ...) as (R, numbers)."""
+    return vector.flatten(1) if vector.ndim > 1 else vector.unsqueeze(1)

@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 
 from whvi.ops import registry
 from whvi.ops.noise import normal
+from whvi.ops.precision import full_precision
 from whvi.ops.recording import composed_backward, forward_mode_active, in_front, one_vmap, record, under_vmap, watched
 
 
@@ -42,12 +43,13 @@ def local_linear(
     True
     """
     operands = (x, mean, log_std, bias_mean, bias_log_std, seed)
-    if not watched():
-        y: Tensor = record(_Local, *operands, offset, bias_offset, 0)
-        return y
-    if one_vmap():
-        return under_vmap(local_linear, _vmap, *operands, offset, bias_offset)
-    return _composed(*operands, offset, bias_offset)
+    with full_precision(x):  # squares leave the range of float16
+        if not watched():
+            y: Tensor = record(_Local, *operands, offset, bias_offset, None)
+            return y
+        if one_vmap():
+            return under_vmap(local_linear, _vmap, *operands, offset, bias_offset)
+        return _composed(*operands, offset, bias_offset)
 
 
 def _composed(
@@ -68,7 +70,7 @@ def _composed(
 
 
 class _Local(torch.autograd.Function):
-    """The operands alone, or R of each: all with an axis of R in front, if R is not 0."""
+    """The operands alone, or R of each: all with an axis of R in front, if R is not None."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, *rest: Any) -> Tensor:
@@ -77,7 +79,7 @@ class _Local(torch.autograd.Function):
         variances = log_stds.exp().square_()
         y = torch.bmm(rows, means.mT)
         root = torch.bmm(rows.square(), variances.mT).clamp_min_(torch.finfo(x.dtype).tiny).sqrt_()
-        noise = registry.normal(seed.reshape(-1), offset, y[0].numel()).view(y.shape).to(y.dtype)
+        noise = registry.normal(seed.reshape(-1), offset, prod(y.shape[1:])).view(y.shape).to(y.dtype)
         y = y.addcmul_(root, noise).view(*x.shape[:-1], mean.shape[-2])
         ctx.save_for_backward(x, mean, log_std, bias_mean, bias_log_std, seed, variances, root, noise)
         ctx.offset, ctx.bias_offset, ctx.replicas = offset, bias_offset, replicas
@@ -91,7 +93,7 @@ class _Local(torch.autograd.Function):
             def compose(*operands: Tensor) -> Tensor:
                 return _composed(*operands, ctx.offset, ctx.bias_offset)  # type: ignore[call-arg, arg-type]
 
-            function = torch.func.vmap(compose) if ctx.replicas else compose
+            function = compose if ctx.replicas is None else torch.func.vmap(compose)
             return composed_backward(function, operands, ctx.needs_input_grad, grads[0])
         x, mean, _, _, bias_log_std, seed = operands
         by_x, by_mean, by_log_std, by_bias, by_bias_log_std, *_ = ctx.needs_input_grad
@@ -108,9 +110,9 @@ class _Local(torch.autograd.Function):
         return dx, dmean, dlog_std, *biases, None, None, None, None
 
 
-def _stacked(replicas: int, rows: Tensor, *matrices: Tensor) -> list[Tensor]:
-    """(R, ..., n) as (R, rows, n), and matrices with an axis of R; all with an axis of one where R is 0."""
-    if replicas == 0:
+def _stacked(replicas: int | None, rows: Tensor, *matrices: Tensor) -> list[Tensor]:
+    """(R, ..., n) as (R, rows, n), and matrices with an axis of R; all with an axis of one where R is None."""
+    if replicas is None:
         rows, matrices = rows.unsqueeze(0), tuple(matrix.unsqueeze(0) for matrix in matrices)
     return [rows.reshape(len(rows), prod(rows.shape[1:-1]), rows.shape[-1]), *matrices]
 

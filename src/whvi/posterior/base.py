@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from whvi.errors import UnsupportedError
 from whvi.ops import draw_seed, normal
-from whvi.posterior.precision import full_precision, wide
+from whvi.ops.precision import full_precision, wide
 from whvi.posterior.prior import Prior
 
 __all__ = ["Posterior", "Shape", "standard_normal", "times", "wide"]

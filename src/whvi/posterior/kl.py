@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whvi.ops import energy
-from whvi.posterior.precision import full_precision
+from whvi.ops.precision import full_precision
 
 
 def gaussian(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.ops import fwht
-from whvi.posterior.precision import wide
+from whvi.ops.precision import wide
 
 
 class Prior(nn.Module, ABC):

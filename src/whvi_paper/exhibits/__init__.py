@@ -64,8 +64,11 @@ def show(name: str, store: Store, profile: str = "paper") -> Shown:
     jobs = exhibit.jobs(profile)
     records = store.records(jobs)
     shown = exhibit.show(records)
+    if profile != "paper":
+        shown = replace(shown, text=f"Profile {profile}: far fewer steps than the published numbers. {shown.text}")
     missing = sum(len(job.inputs) for job in jobs) - len(records)
-    return replace(shown, missing=missing, provenance={**shown.provenance, **provenance(records)})
+    facts = {**shown.provenance, **provenance(records)}
+    return replace(shown, missing=missing, failed=store.failed(jobs), provenance=facts)
 
 
 def provenance(records: Sequence[Record]) -> dict[str, str]:

@@ -28,7 +28,7 @@ def jobs(profile: str) -> list[Job]:
 
 def show(records: Sequence[Record]) -> Shown:
     """For each dataset: MNLL against width and depth, learning curves, and MNLL against the bound."""
-    entries = grid.entries(NAME, records, lambda *_: None, ("mnll", "elbo"))
+    entries = grid.entries(NAME, records, lambda *_: None, ("mnll", "elbo"), ["whvi"])
     figures, words = [], []
     for dataset in dict.fromkeys(entry.dataset for entry in entries):
         mine = [record for record in records if record["inputs"]["dataset"] == dataset]

@@ -29,5 +29,5 @@ def jobs(profile: str) -> list[Job]:
 
 def show(records: Sequence[Record]) -> Shown:
     """Errors, densities and calibration beside the paper's."""
-    entries = grid.entries(NAME, records, printed.classification, METRICS)
+    entries = grid.entries(NAME, records, printed.classification, METRICS, METHODS)
     return Shown(NAME, TITLE, SOURCE, TEXT, [comparison_table(entries, TITLE, METRICS)], entries)

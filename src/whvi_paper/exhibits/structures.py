@@ -40,7 +40,7 @@ def show(records: Sequence[Record]) -> Shown:
     """The table, the paper's in its caption, and the learning curves."""
     from matplotlib.figure import Figure as Canvas
 
-    entries = grid.entries(NAME, records, paper, METRICS)
+    entries = grid.entries(NAME, records, paper, METRICS, METHODS)
     if not entries:
         return Shown(NAME, TITLE, SOURCE, TEXT, [])
     known = "; ".join(f"{method} {error:.3f} / {mnll:.3f}" for method, (error, mnll) in printed.STRUCTURES.items())

@@ -18,13 +18,13 @@ TEXT = (
     "Two hidden layers, on the subset drive-2200; the number of units is in parentheses. The tensor layer has the same "
     "asymptotic cost: rank log2 D and D / (log2 D)^2 cores."
 )
-WIDTHS = (64, 128)
+METHODS, WIDTHS = ("whvi", "tensor"), (64, 128)
 
 
 def jobs(profile: str) -> list[Job]:
     """Two methods, two widths."""
     shapes = [(2, width) for width in WIDTHS]
-    return grid.jobs(NAME, [DATASET], ("whvi", "tensor"), shapes, profile, most_steps=STEPS, curve_every=500)
+    return grid.jobs(NAME, [DATASET], METHODS, shapes, profile, most_steps=STEPS, curve_every=500)
 
 
 def label(record: Record) -> str:
@@ -37,7 +37,7 @@ def show(records: Sequence[Record]) -> Shown:
     """Learning curves, and where they end."""
     from matplotlib.figure import Figure as Canvas
 
-    entries = grid.entries(NAME, records, paper, METRICS)
+    entries = grid.entries(NAME, records, paper, METRICS, METHODS)
     if not entries:
         return Shown(NAME, TITLE, SOURCE, TEXT, [])
     canvas = Canvas(figsize=(6, 3.6), layout="constrained")

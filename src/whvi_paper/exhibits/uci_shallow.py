@@ -4,16 +4,14 @@ from collections.abc import Sequence
 
 from whvi_paper import grid, printed
 from whvi_paper.blocks import Shown
+from whvi_paper.exhibits.uci_regression import METHODS, METRICS, tables
 from whvi_paper.jobs import Job
-from whvi_paper.report.compare import comparison_table
 from whvi_paper.store import Record
 
 NAME = "uci-shallow"
 TITLE = "Regression on UCI data, one hidden layer"
 SOURCE = "Supplement, regression on shallow models"
 TEXT = "One hidden layer of 50 units, 100 for protein; all else as for two layers of 128."
-METHODS = ("whvi", "mcd", "mfg", "nng")
-METRICS = ("rmse", "mnll")
 
 
 def jobs(profile: str) -> list[Job]:
@@ -25,5 +23,5 @@ def jobs(profile: str) -> list[Job]:
 
 def show(records: Sequence[Record]) -> Shown:
     """Errors and densities beside the paper's."""
-    entries = grid.entries(NAME, records, printed.regression, METRICS)
-    return Shown(NAME, TITLE, SOURCE, TEXT, [comparison_table(entries, TITLE, METRICS)], entries)
+    entries = grid.entries(NAME, records, printed.regression, METRICS, METHODS)
+    return Shown(NAME, TITLE, SOURCE, TEXT, tables(TITLE, records, entries), entries)

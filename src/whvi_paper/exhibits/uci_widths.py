@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from whvi_paper import grid, printed
 from whvi_paper.blocks import Shown
-from whvi_paper.exhibits.uci_regression import METHODS, METRICS
+from whvi_paper.exhibits.uci_regression import METHODS, METRICS, tables
 from whvi_paper.exhibits.uci_regression import NAME as HOME
 from whvi_paper.jobs import Job
-from whvi_paper.report.compare import comparison_table
 from whvi_paper.store import Record
 
 NAME = "uci-widths"
@@ -24,5 +23,5 @@ def jobs(profile: str) -> list[Job]:
 
 def show(records: Sequence[Record]) -> Shown:
     """Errors and densities beside the paper's."""
-    entries = grid.entries(NAME, records, printed.regression, METRICS)
-    return Shown(NAME, TITLE, SOURCE, TEXT, [comparison_table(entries, TITLE, METRICS)], entries)
+    entries = grid.entries(NAME, records, printed.regression, METRICS, METHODS)
+    return Shown(NAME, TITLE, SOURCE, TEXT, tables(TITLE, records, entries), entries)

@@ -6,6 +6,7 @@ from whvi_paper import grid, printed
 from whvi_paper.blocks import Figure, Shown
 from whvi_paper.curves import draw_sizes
 from whvi_paper.exhibits import uci_widths
+from whvi_paper.exhibits.uci_regression import METHODS
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import label
 from whvi_paper.report.svg import figure_svg
@@ -26,10 +27,11 @@ def show(records: Sequence[Record]) -> Shown:
     """One line for each method."""
     from matplotlib.figure import Figure as Canvas
 
-    entries = grid.entries(NAME, records, printed.regression, ("mnll",))
-    if not entries:
+    entries = grid.entries(NAME, records, printed.regression, ("mnll",), METHODS)
+    run = [entry for entry in entries if entry.n]
+    if not run:
         return Shown(NAME, TITLE, SOURCE, TEXT, [])
     canvas = Canvas(figsize=(6, 3.6), layout="constrained")
-    draw_sizes(canvas.subplots(), entries, lambda entry: entry.method, "yacht", paper=True)
-    words = "; ".join(f"{label(e.method)} {e.width}: {e.mean:.2f}" for e in entries)
+    draw_sizes(canvas.subplots(), run, lambda entry: entry.method, "yacht", paper=True)
+    words = "; ".join(f"{label(e.method)} {e.width}: {e.mean:.2f}" for e in run)
     return Shown(NAME, TITLE, SOURCE, TEXT, [Figure(TITLE, figure_svg(canvas), alternative=words)], entries)

@@ -1,11 +1,23 @@
 """What the report adds to the command line: ``whvi report`` and ``whvi results``."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-Results = Annotated[Path, typer.Option(help="Folder of the stored records.")]
+from whvi.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from whvi_paper.blocks import Shown
+
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of records. Default: where whvi reproduce keeps those of the profile.", show_default=False
+    ),
+]
+Profile = Annotated[str, typer.Option(help="Whose records are shown: paper, quick or smoke.")]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -13,46 +25,60 @@ def add_commands(app: typer.Typer) -> None:
 
     @app.command("report", epilog="Example: whvi report --out out/report/index.html --markdown docs/results.md")
     def report(
-        results: Results = Path("results"),
+        results: Results = None,
+        profile: Profile = "paper",
         out: Annotated[Path, typer.Option(help="The page that is written.")] = Path("out/report/index.html"),
         markdown: Annotated[
             Path | None, typer.Option(help="Also write this Markdown file, with its figures in a folder beside it.")
         ] = None,
     ) -> None:
         """Show all exhibits beside the paper's numbers, in one page that needs no network."""
-        typer.echo(f"report: {write(results, out, markdown)}")
+        typer.echo(f"report: {write(find(results, profile), out, markdown)}")
         if markdown is not None:
             typer.echo(f"markdown: {markdown}")
 
     @app.command("results", epilog="Example: whvi results --json > results.json")
     def published(
-        results: Results = Path("results"),
+        results: Results = None,
+        profile: Profile = "paper",
         json: Annotated[bool, typer.Option("--json", help="Print a list of objects for other programs.")] = False,
     ) -> None:
         """List every published number with the paper's."""
-        show(results, json)
+        show(find(results, profile), json)
 
 
-def write(results: Path, out: Path, markdown_path: Path | None) -> Path:
+def find(results: Path | None, profile: str) -> "list[Shown]":
+    """All exhibits that have records of a profile; ArgumentError if there are none."""
+    from whvi_paper import recipe
+    from whvi_paper.exhibits import show_all
+    from whvi_paper.store import home
+
+    recipe.profile(profile)  # a mistake is told before work
+    folder = results or home(profile)
+    shown = show_all(folder, profile)
+    if not shown:
+        advice = f"give their folder with --results, or compute some: whvi reproduce EXHIBIT --profile {profile}"
+        raise ArgumentError(f"{folder} has no records of the profile {profile}; {advice}")
+    return shown
+
+
+def write(shown: "Sequence[Shown]", out: Path, markdown_path: Path | None) -> Path:
     """The page, and the Markdown file where one is asked for; the path of the page."""
     from whvi.io import atomic
-    from whvi_paper.exhibits import show_all
     from whvi_paper.report import markdown, write_html
 
-    shown = show_all(results)
     if markdown_path is not None:
         atomic.write_text(markdown_path, markdown(shown, markdown_path.with_suffix("")))
     return write_html(shown, out)
 
 
-def show(results: Path, as_json: bool) -> None:
+def show(shown: "Sequence[Shown]", as_json: bool) -> None:
     """Print the entries of all exhibits."""
     from rich.console import Console
 
-    from whvi_paper.exhibits import show_all
     from whvi_paper.report import entries_json, terminal_table
 
-    entries = [entry for exhibit in show_all(results) for entry in exhibit.entries]
+    entries = [entry for exhibit in shown for entry in exhibit.entries]
     if as_json:
         typer.echo(entries_json(entries))
     else:

@@ -17,13 +17,15 @@ COLOURS = {Tone.BETTER: "green", Tone.WITHIN: "blue", Tone.WORSE: "red", Tone.PL
 
 
 def entries_json(entries: Sequence[Entry]) -> str:
-    """A list of objects, one to a line, with the fields of ``Entry``; what is not a finite number is null.
+    """A list of objects, one to a line, with the fields of ``Entry``; what was not run is left out.
+
+    What is not a finite number is null.
 
     >>> cell = Entry("toy", "whvi", "toy", "mlp", 2, 128, "rmse", 0.5, float("nan"), 1)
     >>> [(found["method"], found["mean"], found["std"]) for found in json.loads(entries_json([cell]))]
     [('whvi', 0.5, None)]
     """
-    lines = [json.dumps({name: _plain(value) for name, value in asdict(entry).items()}) for entry in entries]
+    lines = [json.dumps({name: _plain(value) for name, value in asdict(entry).items()}) for entry in entries if entry.n]
     return "[\n" + ",\n".join(lines) + "\n]" if lines else "[]"
 
 

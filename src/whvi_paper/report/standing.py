@@ -1,7 +1,7 @@
 """How a number of ours stands to the paper's. Lower is better for every metric."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 
 from whvi_paper.blocks import Entry, Tone
@@ -47,9 +47,15 @@ def deviation(entry: Entry) -> float | None:
     return None if wanted is None or not entry.paper_std else (entry.mean - wanted) / entry.paper_std
 
 
-def run_key(entry: Entry) -> tuple[object, ...]:
-    """What the metrics of the same runs share."""
-    return entry.exhibit, entry.method, entry.dataset, entry.model, entry.depth, entry.width
+def runs(entry: Entry) -> Hashable:
+    """The runs behind a number: its metrics share them, and so may exhibits."""
+    cell = entry.exhibit, entry.method, entry.dataset, entry.model, entry.depth, entry.width
+    return frozenset(entry.records) or cell
+
+
+def once(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries without those that are the same metric of the same runs, which several exhibits may show."""
+    return list({(runs(entry), entry.metric): entry for entry in entries}.values())
 
 
 def cell_key(entry: Entry) -> tuple[object, ...]:
@@ -89,8 +95,7 @@ def counts(entries: Iterable[Entry]) -> dict[Tone, int]:
 
 def cpu_seconds(entries: Iterable[Entry]) -> float:
     """CPU time behind the entries; metrics of the same runs count once."""
-    seconds: dict[object, float] = {}
+    seconds: dict[Hashable, float] = {}
     for entry in entries:
-        runs = frozenset(entry.records) or run_key(entry)
-        seconds[runs] = max(seconds.get(runs, 0.0), entry.cpu_seconds or 0.0)
+        seconds[runs(entry)] = max(seconds.get(runs(entry), 0.0), entry.cpu_seconds or 0.0)
     return sum(seconds.values())

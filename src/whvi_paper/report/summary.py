@@ -1,11 +1,10 @@
 """What stands at the top of a report: how many numbers reach the paper's, what they cost, and how to read them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from whvi_paper.blocks import Entry, Shown, Table, TextCell, Tone
 from whvi_paper.report.compare import duration
-from whvi_paper.report.standing import SYMBOLS, against_best, counts, cpu_seconds, run_key
+from whvi_paper.report.standing import SYMBOLS, against_best, counts, cpu_seconds, once
 
 TITLE = "Walsh-Hadamard variational inference: the paper's results, computed again"
 LEGEND = {
@@ -27,11 +26,12 @@ MANY = 3
 
 def summary_table(shown: Sequence[Shown]) -> Table:
     """A row for each exhibit, and one for all."""
-    rows = [_row(exhibit.title, exhibit.entries, str(exhibit.missing or "–")) for exhibit in shown]
-    # Exhibits may share runs: a number that two of them show counts once, and the sum of missing runs is a bound.
-    everything = {replace(entry, exhibit=""): None for exhibit in shown for entry in exhibit.entries}
-    missing = sum(exhibit.missing for exhibit in shown)
-    rows.append(_row("all", list(everything), f"≤ {missing}" if missing else "–"))
+    rows = [_row(one.title, one.entries, against_best(one.entries), one.missing, one.failed) for one in shown]
+    # Exhibits may share runs: a number that two of them show counts once, and the sums of runs are bounds.
+    everything = once(entry for one in shown for entry in one.entries)
+    best = once(entry for one in shown for entry in against_best(one.entries))
+    missing, failed = sum(one.missing for one in shown), sum(one.failed for one in shown)
+    rows.append(_row("all", everything, best, missing, failed, bound="≤ "))
     head = [
         "exhibit",
         "WHVI",
@@ -44,19 +44,19 @@ def summary_table(shown: Sequence[Shown]) -> Table:
     return Table("Our numbers beside the paper's", head, rows)
 
 
-def _row(name: str, entries: Sequence[Entry], missing: str) -> list[TextCell]:
+def _row(
+    name: str, entries: Sequence[Entry], best: Sequence[Entry], missing: int, failed: int, bound: str = ""
+) -> list[TextCell]:
     mine = [entry for entry in entries if "whvi" in entry.method]
     others = [entry for entry in entries if "whvi" not in entry.method]
-    reached = counts(against_best(entries))
+    reached = counts(best)
     compared = sum(reached.values())
-    failed = sum({run_key(entry): entry.failed for entry in entries}.values())
     texts = (
         name,
         tally(mine),
         tally(others),
         f"{reached[Tone.BETTER]} of {compared}" if compared else "–",
-        missing,
-        str(failed) if failed else "–",
+        *(f"{bound}{number}" if number else "–" for number in (missing, failed)),
         duration(cpu_seconds(entries)) if entries else "–",
     )
     return [TextCell(text) for text in texts]

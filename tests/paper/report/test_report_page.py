@@ -82,9 +82,20 @@ def test_provenance_of_every_number_is_in_the_page(shown: list[Shown]) -> None:
 def test_summary_counts_all_exhibits(shown: list[Shown]) -> None:
     first, *_, last = [[cell.text for cell in row] for row in summary_table(shown).rows]
     assert first[1:] == ["6 ▲, 6 ●, 4 ▼", "16 ▲, 16 ●, 16 ▼", "0 of 16", "–", "4", "5 h 20 min"]
-    assert last == ["all", *first[1:4], "≤ 3", *first[5:]]
-    twice = [shown[0], replace(shown[0], entries=[replace(entry, exhibit="uci-widths") for entry in shown[0].entries])]
-    assert [cell.text for cell in summary_table(twice).rows[-1][1:]] == first[1:]  # the same runs in two exhibits
+    assert last == ["all", *first[1:4], "≤ 3", "≤ 4", first[6]]
+
+
+def test_summary_of_all_counts_runs_that_exhibits_share_once_and_others_each(shown: list[Shown]) -> None:
+    def last(changes: dict[str, object], order: int = 1) -> list[str]:
+        other = replace(shown[0], entries=[replace(entry, exhibit="other", **changes) for entry in shown[0].entries])
+        return [cell.text for cell in summary_table([shown[0], other][::order]).rows[-1][1:]]
+
+    same = {"model": "another name, paper and all"}
+    assert last(same) == last(same, -1) == ["6 ▲, 6 ●, 4 ▼", "16 ▲, 16 ●, 16 ▼", "0 of 16", "–", "≤ 8", "5 h 20 min"]
+    assert last({"records": ()}) == ["12 ▲, 12 ●, 8 ▼", "32 ▲, 32 ●, 32 ▼", "0 of 32", "–", "≤ 8", "10 h 40 min"]
+
+
+def test_summary_names_the_values_of_a_fact_or_counts_them() -> None:
     many = [Shown(str(day), "", "", "", [], provenance={"day": str(day), "torch": "2"}) for day in range(4)]
     assert common_provenance(many) == {"day": "4 values: see each exhibit", "torch": "2"}
     assert common_provenance(many[:2])["day"] == "0; 1"
@@ -147,23 +158,51 @@ def test_commands(
 
     from whvi_paper.report.commands import add_commands
 
-    asked: list[Path] = []
-    monkeypatch.setattr(exhibits, "show_all", lambda results: asked.append(results) or shown, raising=False)
+    asked: list[tuple[Path, str]] = []
+    monkeypatch.setattr(exhibits, "show_all", lambda *given: asked.append(given) or shown)
     monkeypatch.setattr(cli, "build_app", lambda: add_commands(app := Typer()) or app)
     out, text = tmp_path / "out" / "index.html", tmp_path / "docs" / "results.md"
     for arguments in (
         ("report", "--results", "kept", "--out", str(out), "--markdown", str(text)),
         ("results", "--json"),
-        ("results",),
+        ("results", "--profile", "quick"),
     ):
         monkeypatch.setattr(sys, "argv", ["whvi", *arguments])
         with pytest.raises(SystemExit) as leaving:
             cli.main()
         assert not leaving.value.code
-    assert asked == [Path("kept"), Path("results"), Path("results")]
+    assert asked == [(Path("kept"), "paper"), (Path("results"), "paper"), (Path("out/paper/records"), "quick")]
     assert out.read_text() == page(shown)
     assert "results/speed-1.svg" in text.read_text()
     assert (tmp_path / "docs" / "results" / "speed-1.svg").is_file()
     printed = capsys.readouterr().out
     assert f"report: {out}" in printed
     assert printed.count('{"exhibit": "uci-regression"') == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--results", "nowhere"], "nowhere has no records of the profile paper; give their folder with --results, or"),
+        (["--profile", "smoke"], "out/paper/records has no records of the profile smoke; "),
+        (["--profile", "long"], "profile 'long' is not known; use one of: paper, quick, smoke"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "results"])
+def test_without_records_commands_say_so_in_one_line(
+    command: str,
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["whvi", command, *arguments])
+    with pytest.raises(SystemExit) as leaving:
+        cli.main()
+    assert leaving.value.code == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"whvi: {words}")
+    assert not any(tmp_path.iterdir())

@@ -9,7 +9,8 @@ from torch import Tensor
 def full_precision(like: Tensor) -> AbstractContextManager[object]:
     """A block without autocast, for products that half precision would spoil."""
     kind = like.device.type
-    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+    active = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.autocast(kind, enabled=False) if active else nullcontext()
 
 
 def wide(parameter: Tensor) -> Tensor:
