@@ -45,7 +45,7 @@ class NaturalSteps:
     ) -> None:
         self.settings, self.layers, self.others = settings, layers, list(others)
         device = next(iter(layers.values())).mean.device
-        self.noises, self.n_data, self.rates = {id(noise) for noise in noises}, n_data, rates
+        self.noises, self.n_data, self.rates = {id(noise) for noise in noises}, n_data.to(device), rates.to(device)
         self.adam = Adam(self.others, settings.adam_learning_rate) if self.others else None
 
     def take(self, model: nn.Module, evaluate: Evaluate, rows: int, step: int, frozen: bool) -> Terms:

@@ -1,6 +1,7 @@
 """The table that sets our numbers beside the paper's."""
 
 from collections.abc import Callable, Iterable, Sequence
+from math import isnan
 
 from whvi.errors import ArgumentError
 from whvi_paper.blocks import Entry, Table, TextCell
@@ -105,11 +106,13 @@ def note(entry: Entry) -> str:
 def mean_and_std(mean: float, std: float) -> str:
     """With two decimals, as in the paper, and with more where these would show less than two digits of the mean.
 
+    One run has no spread: its std is nan, and not shown.
+
     >>> mean_and_std(3.14159, 0.71), mean_and_std(0.0791, 0.0021), mean_and_std(-1.13, 0.02), mean_and_std(3.1e-4, 2e-5)
     ('3.14 (0.71)', '0.079 (0.002)', '-1.13 (0.02)', '0.00031 (0.00002)')
     """
     decimals = next((places for places in range(2, 7) if abs(mean) >= 10.0 ** (1 - places)), 2)
-    return f"{mean:.{decimals}f} ({std:.{decimals}f})"
+    return f"{mean:.{decimals}f}" if isnan(std) else f"{mean:.{decimals}f} ({std:.{decimals}f})"
 
 
 def duration(seconds: float) -> str:
