@@ -28,9 +28,9 @@ TEXT = (
 LABELS = {"g-whvi": "G-WHVI", "nf-whvi": "NF-WHVI", "mfg": "MFG", "mcd": "MCD", "sghmc": "SGHMC"}
 COSTS = {"g-whvi": 1.0, "nf-whvi": 4.0, "mfg": 1.0, "mcd": 1.0, "sghmc": 3.0}
 _SVI = {"learning_rate": 0.01, "draws": 4, "functions": 1000}
-_CHAINS = {"step_size": 0.01, "friction": 0.02, "chains": 4}
+_CHAINS = {"step_size": 0.06, "friction": 0.03, "chains": 4}
 PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "paper": ({**_SVI, "steps": 6_000}, {**_CHAINS, "steps": 50_000, "burn_in": 10_000, "thin": 100}),
+    "paper": ({**_SVI, "steps": 6_000}, {**_CHAINS, "steps": 100_000, "burn_in": 10_000, "thin": 100}),
     "quick": ({**_SVI, "steps": 2_000}, {**_CHAINS, "steps": 6_000, "burn_in": 2_000, "thin": 20}),
     "smoke": ({**_SVI, "steps": 10, "functions": 50}, {**_CHAINS, "steps": 40, "burn_in": 8, "thin": 2}),
 }
