@@ -19,8 +19,8 @@ def sbc() -> ModuleType:
 
 @pytest.mark.slow
 def test_a_full_covariance_is_calibrated(sbc: ModuleType) -> None:
-    result = sbc.run("full", 300)
-    assert result.counts.sum(0).tolist() == [300] * 5
+    result = sbc.run("full", 200)
+    assert result.counts.sum(0).tolist() == [200] * 5
     assert (result.p_value > 1e-3).all(), result.p_value
 
 
