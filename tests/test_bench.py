@@ -1,4 +1,4 @@
-"""The benchmark and the demo in miniature: they run, and what they leave behind can be read."""
+"""The benchmark in miniature: it runs, and what it leaves behind can be read."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import whvi
-from whvi import demo
 from whvi.bench import contenders, suite
 from whvi.bench.timing import interleaved
-from whvi.likelihoods import Gaussian
 
 
 def test_contenders_compute_the_same() -> None:
@@ -39,19 +36,3 @@ def test_bench_leaves_records_and_a_picture(tmp_path: Path, monkeypatch: pytest.
     assert {row["size"] for row in records["transform"]} == {16, 256, 1024, 4096}
     assert records["machine"]["torch"] == torch.__version__
     assert (tmp_path / "out/bench.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_demo_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "interleaved", lambda runs, **_: dict.fromkeys(runs, 1e-06))
-    assert demo.run(tmp_path, steps=3).read_bytes().startswith(b"\x89PNG")
-
-
-def test_demo_learns_and_doubts_where_there_is_no_data() -> None:
-    torch.manual_seed(0)
-    model, likelihood, (x, y) = demo.network(), Gaussian(), demo.data()
-    assert sum(p.numel() for module in (model, likelihood) for p in module.parameters()) == 1541
-    start, end = (demo.train(model, likelihood, x, y, steps).history.elbo[-1] for steps in (10, 600))
-    assert end > start + 100
-    places = torch.tensor([[-1.5], [-0.2], [1.0], [6.0]])
-    spread = whvi.predict(model, places, 400, likelihood=likelihood, seed=0).epistemic.sqrt()
-    assert spread[3] > 2 * max(spread[0], spread[2])
