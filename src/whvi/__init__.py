@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from whvi import inference, likelihoods, nn, ops, posterior, predictive, structure
+from whvi import inference, likelihoods, models, nn, ops, posterior, predictive, structure
 from whvi.errors import WhviError
 from whvi.inference import elbo, fit
 from whvi.nn import kl, mean_mode, sampling
@@ -21,6 +21,7 @@ __all__ = [
     "kl",
     "likelihoods",
     "mean_mode",
+    "models",
     "nn",
     "ops",
     "pad",

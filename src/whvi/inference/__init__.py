@@ -7,7 +7,15 @@ from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
 from whvi.inference.history import History
 from whvi.inference.loop import Moment
 from whvi.inference.noisy_kfac import NoisyKFAC
-from whvi.inference.schedules import Constant, CosineDecay, CyclicWarmup, LinearWarmup, PowerDecay, PowerDecayLR
+from whvi.inference.schedules import (
+    Constant,
+    CosineDecay,
+    CyclicWarmup,
+    LinearWarmup,
+    OneCycle,
+    PowerDecay,
+    PowerDecayLR,
+)
 from whvi.inference.sghmc import SGHMC
 from whvi.inference.stopping import EarlyStopping
 from whvi.inference.svi import MAP, SVI
@@ -27,6 +35,7 @@ __all__ = [
     "LinearWarmup",
     "Moment",
     "NoisyKFAC",
+    "OneCycle",
     "PowerDecay",
     "PowerDecayLR",
     "Run",

@@ -1,7 +1,7 @@
 """Which rows a step sees: a function of the seed and the step, so that a run can be resumed anywhere."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -14,6 +14,9 @@ from whvi.inference.elbo import check_rows
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Likelihood
 from whvi.nn.parts import whole_number
+
+Transform = Callable[[Tensor], Tensor]
+"""Inputs of a batch as they are kept -> as the model takes them; may draw, as augmentation does."""
 
 
 class Batches(ABC):
@@ -66,20 +69,32 @@ class RowStream:
 
 
 class TensorBatches(Batches):
-    """Minibatches of tensors in memory."""
+    """Minibatches of tensors in memory. What a ``transform`` draws is seeded by the step."""
 
     def __init__(
-        self, x: Tensor, y: Tensor, likelihood: Likelihood, batch_size: int, seed: int, replacement: bool = False
+        self,
+        x: Tensor,
+        y: Tensor,
+        likelihood: Likelihood,
+        batch_size: int,
+        seed: int,
+        replacement: bool = False,
+        transform: Transform | None = None,
     ) -> None:
         check_rows(x, y)
         self.x, self.y = x, likelihood.targets(y)
         self.n_data = len(x)
+        self.seed, self.transform = seed, transform
         self.stream = RowStream(len(x), whole_number("batch_size", batch_size), seed, replacement)
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
         """``batch_size`` rows, or all of them."""
         rows = self.stream.at(step)
-        return (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
+        x, y = (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
+        if self.transform is not None:
+            torch.manual_seed(mix(self.seed, "transform", step))
+            x = self.transform(x)
+        return x, y
 
     def identity(self) -> dict[str, Any]:
         """Rows and their hash."""

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
-from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, digest
+from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
 from whvi.inference.elbo import check_rows
 from whvi.inference.history import History
 from whvi.inference.loop import Callback, Loop
@@ -54,6 +54,7 @@ def fit(
     batch_size: int = 64,
     n_data: int | None = None,
     seed: int = 0,
+    transform: Transform | None = None,
     validation: Data | None = None,
     early_stopping: EarlyStopping | None = None,
     callback: Callback | None = None,
@@ -76,7 +77,9 @@ def fit(
         n_data: rows of the whole data set, for a DataLoader that does not know.
         seed: of batches and noise: the same seed gives the same bits on the same machine, for one fit at a time (torch
             has one generator for all threads).
-        validation: (x, y) that early stopping looks at.
+        transform: of the inputs of each batch, such as augmentation; for tensors, which may then be of any dtype. It
+            may draw from torch's generator. Part of what a checkpoint is checked by, so make it a dataclass.
+        validation: (x, y) that early stopping looks at, as the model takes them.
         early_stopping: when to stop before the last step.
         callback: called with a ``Moment`` every ``callback_every`` steps; True ends the run.
         checkpoint: a folder. The run saves itself there every ``checkpoint_every`` steps and at Ctrl-C; a run that
@@ -98,14 +101,16 @@ def fit(
         raise InputTypeError(f"algorithm must be one such as SVI(), got {algorithm!r}")
     batches: Batches
     if isinstance(data, DataLoader):
+        if transform is not None:
+            raise ArgumentError("transform is for tensors; let the DataLoader's dataset transform its own rows")
         batches = LoaderBatches(data, likelihood, n_data, seed)
     else:
         if n_data is not None:
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
         x, y = _pair("data", data)
         check_inputs(x)
-        check_model_precision(x, model)
-        batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement)
+        check_model_precision(x if transform is None else transform(x[:1]), model)
+        batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
     validate = None
     if early_stopping is not None:
         if early_stopping.monitor == "mnll" and validation is None:
@@ -139,6 +144,7 @@ def fit(
             "validation": None if validation is None else digest(*validation),
             "seed": seed,
             "data": batches.identity() if checkpoint is not None else None,
+            **({} if transform is None else {"transform": describe(transform)}),
             **anatomy(model),
             **anatomy(likelihood, "likelihood"),
             "fixed": digest(*likelihood.buffers()),

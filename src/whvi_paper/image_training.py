@@ -1,0 +1,156 @@
+"""Train a convolutional network on images, and measure it: error, density, calibration, and images of another kind."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whvi.inference import SVI, Moment, NoisyKFAC, OneCycle, fit
+from whvi.io import atomic, packing
+from whvi.likelihoods import Categorical
+from whvi.models import convnet
+from whvi.predictive import Prediction, predict
+from whvi.predictive.calibration import reliability
+from whvi.predictive.metrics import auroc, brier, error_rate
+from whvi_paper.data import load
+from whvi_paper.images import Augment, Standardise
+from whvi_paper.jobs import Inputs, Report, Results
+from whvi_paper.shifts import SHIFTS
+from whvi_paper.store import name_of
+from whvi_paper.training import REPORTS, Curve
+
+TRAIN_SHARE = 5 / 6
+"""The images that come first in CIFAR-10 are those to train with: 50,000 of 60,000."""
+LOOK_ROWS = 2000
+"""Test images of the learning curve, and of each kind of other images."""
+ROWS_AT_ONCE = 32
+BINS = 15
+
+
+def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
+    """The records of networks, one after the other. A ``jobs.Job`` calls it."""
+    return [train_one(one, folder, report) for one in inputs]
+
+
+def train_one(one: Inputs, folder: Path, report: Report) -> Results:
+    """Fit, or take the weights of a fit that is done, and evaluate."""
+    data = load(one["dataset"])
+    split = round(len(data) * TRAIN_SHARE)
+    images, labels = torch.from_numpy(data.x), torch.from_numpy(data.y)
+    settings = one["configuration"]
+    torch.manual_seed(one["seed"])
+    model = convnet(one["model"], one["method"])
+    likelihood = Categorical(len(data.class_names))
+    test = Standardise()(images[split:]), labels[split:]
+    steps = max(1, one["epochs"] * split // settings["batch_size"])
+    curve = Curve(folder / "curve.json", max(1, steps // one["epochs"]))
+    precision = native_precision() if settings["precision"] == "auto" else settings["precision"]
+
+    def watch(moment: Moment) -> None:
+        report(moment.step / steps)
+        if moment.step % curve.every == 0:
+            x, y = (part[:LOOK_ROWS] for part in test)
+            look = measure(predict(model, x, 1, likelihood=likelihood, batch_rows=256, seed=0), y)
+            curve.add(moment.step, [look["error"], look["mnll"]])
+
+    weights = folder.parent / "models" / f"{name_of(one)}.safetensors"
+    if weights.exists():
+        model.load_state_dict(packing.unpack(weights.read_bytes()))
+    else:
+        fit(
+            model,
+            likelihood,
+            (images[:split], labels[:split]),
+            steps=steps,
+            algorithm=algorithm(one["method"], settings, steps, precision),
+            batch_size=settings["batch_size"],
+            seed=one["seed"],
+            transform=Augment(),
+            callback=watch,
+            callback_every=curve.every if steps < REPORTS else max(1, curve.every // 20),
+            checkpoint=folder / "checkpoint",
+            checkpoint_every=curve.every,
+            progress=False,
+        )
+        weights.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_bytes(weights, packing.pack(model.state_dict()))
+    found = evaluate(model, likelihood, images[split:], test, one["samples"], one["seed"])
+    return {
+        **found,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "data_sha256": data.sha256,
+        "precision": precision,
+        "curve": [[step / curve.every, *values] for step, values in sorted(curve.points.items())],
+    }
+
+
+def native_precision() -> str:
+    """ "bf16" where the processor has instructions for it; elsewhere it is emulated, and slower than full precision."""
+    return "bf16" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "full"
+
+
+def algorithm(method: str, settings: dict[str, Any], steps: int, precision: str) -> SVI | NoisyKFAC:
+    """What a configuration asks for."""
+    schedule = OneCycle(steps) if settings["schedule"] == "one-cycle" else 1.0
+    if method == "nng":
+        names = ("learning_rate", "adam_learning_rate", "damping", "moments_every", "update_every")
+        return NoisyKFAC(schedule=schedule, **{name: settings[name] for name in names})
+    return SVI(settings["learning_rate"], schedule=schedule, precision=precision)
+
+
+def evaluate(
+    model: nn.Module,
+    likelihood: Categorical,
+    images: Tensor,
+    test: tuple[Tensor, Tensor],
+    samples: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Metrics on the test images; bins of the reliability diagram; how well uncertainty tells other images apart.
+
+    Args:
+        model, likelihood: what is measured.
+        images: of the test, as they are kept.
+        test: the same as the model takes them, and labels.
+        samples: functions that are drawn.
+        seed: of these.
+    """
+    x, labels = test
+
+    def look(inputs: Tensor) -> Prediction:
+        return predict(model, inputs, samples, likelihood=likelihood, batch_rows=ROWS_AT_ONCE, seed=seed)
+
+    prediction = look(x)
+    bins = reliability(prediction.mean, labels, BINS)
+    held = bins.count > 0
+    diagram = [
+        [round(float(value), 6) for value in row]
+        for row in zip(bins.confidence[held], bins.accuracy[held], bins.count[held], strict=True)
+    ]
+    generator = torch.Generator().manual_seed(seed)
+    shifted: dict[str, dict[str, float]] = {}
+    for name, shift in SHIFTS.items():
+        other = look(Standardise()(shift(images[:LOOK_ROWS], generator)))
+        scores = {
+            "auroc_entropy": auroc(prediction.entropy[:LOOK_ROWS], other.entropy),
+            "auroc_mutual_information": auroc(prediction.mutual_information[:LOOK_ROWS], other.mutual_information),
+        }
+        if name != "noise":  # which has no labels
+            scores |= {"error": error_rate(other.mean, labels[:LOOK_ROWS])}
+        shifted[name] = {key: round(float(value), 6) for key, value in scores.items()}
+    return {"metrics": measure(prediction, labels), "reliability": diagram, "shifts": shifted}
+
+
+def measure(prediction: Prediction, labels: Tensor) -> dict[str, float]:
+    """Error, MNLL, calibration error and Brier score."""
+    probabilities = prediction.mean
+    chosen = probabilities.double().gather(1, labels.unsqueeze(1)).clamp_min(torch.finfo(torch.float32).tiny)
+    found = {
+        "error": error_rate(probabilities, labels),
+        "mnll": -chosen.log().mean(),
+        "ece": reliability(probabilities, labels, BINS).error,
+        "brier": brier(probabilities, labels),
+    }
+    return {name: round(float(value), 6) for name, value in found.items()}

@@ -1,0 +1,62 @@
+"""Images for training and for prediction: uint8 in, numbers for a network out. All of a batch at once."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+"""Of the channels of CIFAR-10's training images, on the scale 0 ... 1."""
+
+
+@dataclass(frozen=True)
+class Standardise:
+    """Pixels with mean 0 and variance 1 in each channel: (N, 3, H, W) uint8 -> the same shape, float32, channels last.
+
+    >>> Standardise()(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))[0, :, 0, 0]
+    tensor([-1.9895, -1.9803, -1.7068])
+    """
+
+    mean: tuple[float, ...] = MEAN
+    std: tuple[float, ...] = STD
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """The images of a batch."""
+        return self.finish(images.permute(0, 2, 3, 1).contiguous())
+
+    def finish(self, rows: Tensor) -> Tensor:
+        """(N, H, W, 3) uint8 -> (N, 3, H, W) float32. A view of what is contiguous is "channels last" to torch."""
+        mean, std = (torch.tensor(value) * 255 for value in (self.mean, self.std))
+        return ((rows - mean) / std).permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class Augment(Standardise):
+    """A random part of the image, moved by up to ``shift`` pixels, and its mirror image half of the time.
+
+    What moves in from outside is the image reflected at its edge. One gather for the batch.
+
+    Law: with shift 0, an image or its mirror image.
+
+    >>> images = torch.randint(256, (8, 3, 32, 32), dtype=torch.uint8)
+    >>> Augment()(images).shape
+    torch.Size([8, 3, 32, 32])
+    """
+
+    shift: int = 4
+    flip: bool = True
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """The images of a batch, each in its own way."""
+        count, _, height, width = images.shape
+        rows = self._moved(count, height)
+        columns = self._moved(count, width)
+        if self.flip:
+            columns = torch.where(torch.rand(count, 1) < 0.5, columns, columns.flip(1))
+        places = torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]
+        return self.finish(images.permute(0, 2, 3, 1)[places])
+
+    def _moved(self, count: int, size: int) -> Tensor:
+        """Where the pixels of a line come from: (count, size), each in 0 ... size - 1."""
+        places = torch.arange(size) + torch.randint(-self.shift, self.shift + 1, (count, 1))
+        return (size - 1) - ((size - 1) - places.abs()).abs()
