@@ -54,7 +54,9 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
     assert '"cp311"' in build
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/layers.md", "docs/law.md", "docs/inference.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/index.md", "docs/layers.md", "docs/law.md", "docs/inference.md", "docs/models.md"]
+)
 def test_examples_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)

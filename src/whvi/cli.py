@@ -1,4 +1,4 @@
-"""The command line: ``whvi doctor | bench``, and what other packages add to it.
+"""The command line: ``whvi doctor | bench | summary``, and what other packages add to it.
 
 A package adds commands with an entry point in the group ``whvi.commands``: a function that is called with the app.
 
@@ -7,11 +7,13 @@ it. Exit codes: 0 all is well, 1 the command ran and has bad news, 2 a mistake i
 """
 
 import dataclasses
+import json
 import platform
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -75,6 +77,24 @@ def build_app() -> "Typer":
 
         run(quick, out)
 
+    @app.command(epilog="Example: whvi summary alexnet")
+    def summary(
+        model: Annotated[str | None, typer.Argument(help="A network; without one, those there are.")] = None,
+        treatment: Annotated[str | None, typer.Option(help="Only this one, layer by layer.")] = None,
+        as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    ) -> None:
+        """Parameters of the convolutional networks under each treatment of their weights."""
+        from whvi.models.counts import by_layer, by_model, by_treatment
+
+        if model is None and treatment is not None:
+            fail(f"--treatment {treatment} needs a MODEL; whvi summary lists those there are")
+        if model is None:
+            show_rows("whvi summary", by_model(), as_json)
+        elif treatment is None:
+            show_rows(f"whvi summary {model}", by_treatment(model), as_json)
+        else:
+            show_rows(f"whvi summary {model} --treatment {treatment}", by_layer(model, treatment), as_json)
+
     add_commands(app)
     return app
 
@@ -86,6 +106,28 @@ def add_commands(app: "Typer") -> None:
             entry.load()(app)
         except Exception as error:
             print(f"whvi: the commands of {entry.value} are left out: {error}", file=sys.stderr)
+
+
+def show_rows(title: str, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """Print rows with the same names as a table, or as JSON: shares as per cent, whole numbers with commas."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(title=title, box=None, pad_edge=False, header_style="bold")
+    for name, value in rows[0].items():
+        table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
+    for row in rows:
+        table.add_row(*(_shown(value) for value in row.values()))
+    Console().print(table)
+
+
+def _shown(value: str | float | None) -> str:
+    if isinstance(value, float):
+        return f"{value:.2%}"
+    return f"{value:,}" if isinstance(value, int) else value or "-"
 
 
 def run_doctor() -> int:

@@ -42,6 +42,8 @@ class Entry:
     """Runs of this cell that failed or were cancelled."""
     records: tuple[str, ...] = ()
     """Names of the records that it was computed from."""
+    paper_decimals: int = 2
+    """Of the paper's number: ours is as good if it is printed alike."""
 
 
 @dataclass(frozen=True)

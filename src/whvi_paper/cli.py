@@ -1,4 +1,4 @@
-"""What this package adds to the command line: ``whvi reproduce``, ``report``, ``results`` and ``datasets``."""
+"""What this package adds to the command line: ``whvi reproduce``, ``train``, ``report``, ``results``, ``datasets``."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 def add_commands(app: typer.Typer) -> None:
     """Called by ``whvi`` with its app, through the entry point in the group ``whvi.commands``."""
     from whvi_paper.data.commands import add_commands as add_datasets
+    from whvi_paper.images.command import train
     from whvi_paper.report.commands import add_commands as add_report
 
     app.command("reproduce", epilog="Example: whvi reproduce uci-regression --profile quick --only yacht")(reproduce)
     app.command("demo", epilog="Example: whvi demo --out out/demo")(demo)
+    app.command("train", epilog="Example: whvi train alexnet --epochs 30")(train)
     add_report(app)
     add_datasets(app)
 
@@ -59,7 +61,7 @@ def reproduce(
 
     if not exhibit:
         for name, module in EXHIBITS.items():
-            typer.echo(f"{name:18} {module.TITLE} ({module.SOURCE})")
+            typer.echo(f"{name:20} {module.TITLE} ({module.SOURCE})")
         return
     recipe.profile(profile)  # mistakes are told before data are fetched
     check_backend(backend)

@@ -105,6 +105,24 @@ STRUCTURES: dict[str, Pair] = {
 }
 """Table of the ablation, 2 x 64: test error and MNLL, without a spread."""
 
+# Table "Test performance of different Bayesian CNNs", CIFAR-10: test error in per cent, test MNLL; no spread.
+_CONVNETS: dict[tuple[str, str], tuple[float | None, float | None]] = {
+    ("vgg16", "mfg"): (16.82, 0.6443),
+    ("vgg16", "mcd"): (21.47, 0.8213),
+    ("vgg16", "nng"): (15.21, 0.6374),
+    ("vgg16", "whvi"): (12.85, 0.6995),
+    ("alexnet", "mcd"): (13.30, 0.9590),
+    ("alexnet", "nng"): (20.36, None),
+    ("alexnet", "whvi"): (13.56, 0.6164),
+    ("alexnet", "nf-whvi"): (12.72, 0.6596),
+    ("resnet18", "mcd"): (10.71, 0.8468),
+    ("resnet18", "nng"): (None, None),
+    ("resnet18", "whvi"): (11.46, 0.5513),
+    ("resnet18", "nf-whvi"): (11.42, 0.4908),
+}
+CONVNET_DECIMALS = 4
+"""Of the MNLL, and of the error as a share."""
+
 
 def regression(method: str, dataset: str, metric: str, depth: int, width: int) -> Pair | None:
     """What the paper prints for a network on a regression dataset, or None; MNLL as printed.
@@ -142,6 +160,17 @@ def classification(method: str, dataset: str, metric: str, depth: int, width: in
     if row is None or metric not in ("error", "mnll") or dataset not in CLASSIFICATION_DATASETS:
         return None
     return row[CLASSIFICATION_DATASETS.index(dataset) + (6 if metric == "mnll" else 0)]
+
+
+def convnet(method: str, model: str, metric: str) -> float | None:
+    """What the paper prints for a convolutional network on CIFAR-10, or None; the error as a share.
+
+    >>> convnet("whvi", "alexnet", "error"), convnet("whvi", "alexnet", "mnll")
+    (0.1356, 0.6164)
+    """
+    error, mnll = _CONVNETS.get((model, method), (None, None))
+    share = None if error is None else round(error / 100, CONVNET_DECIMALS)
+    return {"error": share, "mnll": mnll}.get(metric)
 
 
 def corrected(method: str, printed: float, outputs: int) -> float:

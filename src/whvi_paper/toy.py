@@ -2,7 +2,8 @@
 
 All methods fit one network, 1 - 128 - 128 - 1 with cosines. It is scaled so that N(0, 1) is a sensible prior for each
 of its weights and biases: functions then vary by about one. The data are such a function with noise, and SGHMC samples
-the posterior itself. The others approximate it under the same prior; only WHVI has it for g, and chooses its scales.
+the posterior itself: its chains are of the hidden layers, with the last one integrated out (``collapsed``). The others
+approximate it under the same prior; only WHVI has it for g, and chooses its scales.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from whvi.inference import SGHMC, SVI, Algorithm, Fit, Moment, effective_sample_
 from whvi.inference.schedules import CosineDecay
 from whvi.likelihoods import Gaussian
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi.predictive import Ensemble
+from whvi_paper.collapsed import Marginal
 from whvi_paper.jobs import Inputs, Report, Results
 
 WIDTH = 128
@@ -134,10 +137,11 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
 def _train(one: Inputs, folder: Path, report: Report) -> Results:
     data, steps = make_data(one["data_seed"]), one["steps"]
     torch.manual_seed(one["seed"])
-    model, likelihood = network(one["method"]), Gaussian(variance=NOISE_VARIANCE, frozen_steps=steps)
+    model, noise = network(one["method"]), Gaussian(variance=NOISE_VARIANCE, frozen_steps=steps)
+    sampled = one["method"] == "sghmc"
     result = whvi.fit(
-        model,
-        likelihood,
+        model[:-1] if sampled else model,
+        Marginal(WIDTH, NOISE_VARIANCE) if sampled else noise,
         (data.x, data.y),
         steps=steps,
         algorithm=algorithm(one),
@@ -149,10 +153,19 @@ def _train(one: Inputs, folder: Path, report: Report) -> Results:
         checkpoint_every=5000,
         progress=False,
     )
-    functions = whvi.predict(result.posterior, GRID, one.get("functions"), seed=one["seed"]).samples().squeeze(-1)
-    own = _chains(functions, one["chains"]) if one["method"] == "sghmc" else {"elbo": round(_last_bound(result), 3)}
-    count = sum(p.numel() for module in (model, likelihood) for p in module.parameters())
-    return {"metrics": {"noise": likelihood.noise, **own, **describe(functions)}, "parameters": count}
+    functions = _functions(result, data, one)
+    own = _chains(functions, one["chains"]) if sampled else {"elbo": round(_last_bound(result), 3)}
+    count = sum(p.numel() for module in (model, noise) for p in module.parameters())
+    return {"metrics": {"noise": noise.noise, **own, **describe(functions)}, "parameters": count}
+
+
+def _functions(result: Fit, data: Data, one: Inputs) -> Tensor:
+    """Draws of the posterior on the grid: (S, 81). Samples of hidden layers get a last layer each."""
+    if not isinstance(result.posterior, Ensemble):
+        return whvi.predict(result.posterior, GRID, one["functions"], seed=one["seed"]).samples().squeeze(-1)
+    torch.manual_seed(one["seed"])
+    known, elsewhere = (result.posterior.functions(x) for x in (data.x, GRID))
+    return Marginal(WIDTH, NOISE_VARIANCE).functions(known, data.y, elsewhere)
 
 
 def algorithm(one: Inputs) -> Algorithm:

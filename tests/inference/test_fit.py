@@ -261,7 +261,7 @@ def test_tensorboard_gets_the_scalars(data: Data, tmp_path: Path) -> None:
 def test_the_bar_tells_the_four_numbers(data: Data, capsys: pytest.CaptureFixture[str]) -> None:
     fit(network(), Gaussian(), data, steps=10, progress=True)
     shown = capsys.readouterr().err
-    for word in ("10/10", "elbo", "log-lik", "kl", "noise"):
+    for word in ("10/10", "elbo", "log-lik", "kl", "noise", "rows/s"):
         assert word in shown
     fit(network(), Gaussian(), data, steps=10)
     assert capsys.readouterr().err == ""  # no terminal, no bar

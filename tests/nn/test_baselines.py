@@ -10,6 +10,7 @@ from torch.nn.functional import conv2d, linear, pad
 
 from whvi.nn import (
     BayesianLayer,
+    FullCovarianceLinear,
     LowRankMCDropoutConv2d,
     MCDropout,
     MeanFieldConv2d,
@@ -56,7 +57,12 @@ class BaselineContract(LayerContract):
 
 
 @pytest.mark.parametrize(
-    "case", [Case(lambda: MeanFieldLinear(5, 3, **F64)), Case(lambda: MeanFieldLinear(5, 3, False, **F64))]
+    "case",
+    [
+        Case(lambda: MeanFieldLinear(5, 3, **F64)),
+        Case(lambda: MeanFieldLinear(5, 3, False, **F64)),
+        Case(lambda: FullCovarianceLinear(5, 3, **F64)),
+    ],
 )
 class TestMeanField(BaselineContract):
     local = True

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import whvi.nn as wnn
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
-from whvi.nn import Draw, MeanFieldConv2d, MeanFieldLinear
+from whvi.nn import Draw, FullCovarianceLinear, MeanFieldConv2d, MeanFieldLinear
 from whvi.nn.base import BayesianLayer
 from whvi.posterior import GaussianPrior
 from whvi.testing.compare import assert_estimate, perturb
@@ -28,7 +28,11 @@ def conv_case() -> tuple[MeanFieldConv2d, Tensor]:
     return layer, torch.randn(2, 4, 5, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("case", [linear_case, conv_case])
+def full_case() -> tuple[FullCovarianceLinear, Tensor]:
+    return FullCovarianceLinear(5, 3, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("case", [linear_case, conv_case, full_case])
 def test_outputs_have_the_law_of_explicit_weights(case: Any) -> None:
     layer, x = case()
     perturb(layer)

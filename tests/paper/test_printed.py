@@ -1,5 +1,6 @@
 """The paper's numbers, and the correction of its regression MNLL."""
 
+import re
 from math import e, log, pi
 
 import pytest
@@ -7,6 +8,21 @@ import pytest
 from whvi_paper import printed
 
 METHODS = ("mcd", "mfg", "nng", "whvi")
+CONVNETS = r"""
+    vgg16    & mfg        & $16.82\%$  & $0.6443$  \\
+             & mcd        & $21.47\%$  & $0.8213$  \\
+             & nng        & $15.21\%$  & $\mathbf{0.6374}$  \\
+             & \hvi       & $\mathbf{12.85\%}$  & $0.6995$  \\
+    alexnet  & \mcd       & $13.30\%$  & $0.9590$  \\
+             & \name{nng} & $20.36\%$  & --        \\
+             & \hvi       & $13.56\%$  & $\mathbf{0.6164}$  \\
+             & \nf-\hvi   & $\mathbf{12.72\%}$  & $0.6596$  \\
+    resnet18 & \mcd       & $\mathbf{10.71\%}$  & $0.8468$  \\
+             & \name{nng} & --  & --        \\
+             & \hvi       & $11.46\%$  & $0.5513$  \\
+             & \nf-\hvi   & $11.42\%$  & $\mathbf{0.4908}$  \\
+"""
+"""The table in the paper's source, without its rules."""
 
 
 def test_every_table_is_a_full_grid() -> None:
@@ -61,6 +77,22 @@ def test_known_cells_of_regression(cell: tuple[str, str, str, int, int], pair: p
 )
 def test_known_cells_of_classification(cell: tuple[str, str, str, int, int], pair: printed.Pair | None) -> None:
     assert printed.classification(*cell) == pair
+
+
+def test_convnets_are_those_of_the_papers_source() -> None:
+    names = {r"\hvi": "whvi", r"\nf-\hvi": "nf-whvi", r"\mcd": "mcd", r"\name{nng}": "nng"}
+    model, count = "", 0
+    for line in CONVNETS.strip().splitlines():
+        network, method, *fields = (field.strip() for field in line.replace(r"\\", "").split("&"))
+        model = network or model
+        error, mnll = (float(found[0]) if (found := re.findall(r"[\d.]+", field)) else None for field in fields)
+        method = names.get(method, method)
+        assert printed.convnet(method, model, "error") == (None if error is None else pytest.approx(error / 100))
+        assert printed.convnet(method, model, "mnll") == mnll
+        count += mnll is not None
+    assert (count, sum(mnll is not None for _, mnll in printed._CONVNETS.values())) == (10, 10)
+    assert printed.convnet("whvi", "alexnet", "ece") is None
+    assert printed.convnet("mfg", "alexnet", "mnll") is None
 
 
 def test_correction_is_per_output_and_only_where_it_is_due() -> None:

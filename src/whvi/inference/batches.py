@@ -24,6 +24,8 @@ class Batches(ABC):
 
     n_data: int
     """Rows of the whole data set."""
+    rows: int | None
+    """Rows of a step, of all replicas together; None where that is not known."""
 
     @abstractmethod
     def at(self, step: int) -> tuple[Tensor, Tensor]:
@@ -86,6 +88,7 @@ class TensorBatches(Batches):
         self.n_data = len(x)
         self.seed, self.transform = seed, transform
         self.stream = RowStream(len(x), whole_number("batch_size", batch_size), seed, replacement)
+        self.rows = self.stream.batch_size
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
         """``batch_size`` rows, or all of them."""
@@ -122,6 +125,7 @@ class StackedBatches(Batches):
         self.n_data = lengths[0]
         self.counts = torch.tensor(lengths, dtype=torch.float64)
         size = min(whole_number("batch_size", batch_size), *lengths)
+        self.rows = size * len(lengths)
         # One long table, so that a batch of all replicas is one lookup.
         self.x, self.y = (torch.cat([part[i] for part in parts]) for i in (0, 1))
         self.first = torch.tensor([0, *lengths[:-1]]).cumsum(0).unsqueeze(-1)
@@ -152,7 +156,7 @@ class LoaderBatches(Batches):
                 raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
             if n_data == 0:
                 raise ArgumentError("the DataLoader has no rows; give at least one example")
-        self.n_data = whole_number("n_data", n_data)
+        self.n_data, self.rows = whole_number("n_data", n_data), loader.batch_size
         self._next = 0
         self._batches: Iterator[Any] = iter(())
 

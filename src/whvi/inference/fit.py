@@ -1,7 +1,6 @@
 """``whvi.fit``: from a model, a likelihood and data to a posterior. And the same for many models at once."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -13,9 +12,10 @@ from torch.utils.data import DataLoader
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
 from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
+from whvi.inference.distributed import start, team
 from whvi.inference.elbo import check_rows
 from whvi.inference.history import History
-from whvi.inference.loop import Callback, Loop
+from whvi.inference.loop import Callback, Loop, training
 from whvi.inference.noisy_kfac import NoisyKFAC
 from whvi.inference.seeds import mix
 from whvi.inference.stacked_kfac import stacked_run
@@ -64,6 +64,7 @@ def fit(
     record_every: int | None = None,
     progress: bool | None = None,
     log_dir: Folder | None = None,
+    distributed: bool = False,
 ) -> Fit:
     """Fit a model, in place.
 
@@ -87,6 +88,11 @@ def fit(
         record_every: steps in a window of the history; default a 500th of all.
         progress: a bar on standard error; None for "when that is a terminal".
         log_dir: a folder for TensorBoard.
+        distributed: share the rows of each batch among the processes that torchrun started, or that are a group of
+            torch.distributed already; for SVI and MAP. All of them make this call and end with the same tensors, and
+            the objective is that of one process with the same batch. Noise differs between them. Each normalises
+            batches by the statistics of its own part, and keeps those of the first process. That one alone calls
+            ``callback``, validates, shows and writes; all read ``checkpoint``. Every parameter must be in use.
 
     >>> from whvi.likelihoods import Gaussian
     >>> from whvi.nn import WHVILinear
@@ -109,58 +115,49 @@ def fit(
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
         x, y = _pair("data", data)
         check_inputs(x)
-        check_model_precision(x if transform is None else transform(x[:1]), model)
+        with torch.random.fork_rng():  # a transform may draw
+            check_model_precision(x if transform is None else transform(x[:1]), model)
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
-    validate = None
-    if early_stopping is not None:
-        if early_stopping.monitor == "mnll" and validation is None:
-            raise ArgumentError("early stopping on 'mnll' needs validation=(x, y); or use monitor='elbo'")
-        if validation is not None:
-            x, y = _pair("validation", validation)
-            check_rows(x, y)
-            likelihood.targets(y)
-            samples = early_stopping.samples
-            fixed = mix(seed, "validation")
-
-            def validate() -> float:
-                return float(predict(model, x, samples, likelihood=likelihood, seed=fixed).mnll(y))
-
-    elif validation is not None:
-        raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
+    validate = _validation(model, likelihood, validation, early_stopping, seed)
     algorithm.check_call(whole_number("steps", steps), early_stopping is not None)
-    with torch.random.fork_rng():
-        torch.manual_seed(mix(seed, "init"))
-        run = algorithm.init(model, likelihood, batches.n_data)
-    loop = Loop(
-        run=run,
-        batches=batches,
-        steps=steps,
-        seed=seed,
-        modules={"model": model, "likelihood": likelihood},
-        noise=lambda: likelihood.noise,
-        identity={
-            "algorithm": describe(algorithm),
-            "early_stopping": describe(early_stopping),
-            "validation": None if validation is None else digest(*validation),
-            "seed": seed,
-            "data": batches.identity() if checkpoint is not None else None,
-            **({} if transform is None else {"transform": describe(transform)}),
-            **anatomy(model),
-            **anatomy(likelihood, "likelihood"),
-            "fixed": digest(*likelihood.buffers()),
-        },
-        history=History(_window(record_every, steps)),
-        watch=None if early_stopping is None else Watch(early_stopping),
-        validate=validate,
-        callback=callback,
-        callback_every=callback_every,
-        folder=checkpoint,
-        checkpoint_every=checkpoint_every,
-        progress=progress,
-        log_dir=log_dir,
-    )
-    with training(model):
-        seconds = loop.go()
+    device = next((parameter.device for parameter in model.parameters()), None)
+    with team(distributed, device) as group:
+        with torch.random.fork_rng():
+            torch.manual_seed(mix(seed, "init"))
+            run = start(algorithm, model, likelihood, batches.n_data, group)
+        loop = Loop(
+            run=run,
+            batches=batches,
+            steps=steps,
+            seed=seed,
+            modules={"model": model, "likelihood": likelihood},
+            noise=lambda: likelihood.noise,
+            identity={
+                "algorithm": describe(algorithm),
+                "early_stopping": describe(early_stopping),
+                "validation": None if validation is None else digest(*validation),
+                "seed": seed,
+                "data": batches.identity() if checkpoint is not None else None,
+                **({} if transform is None else {"transform": describe(transform)}),
+                **({} if group.size == 1 else {"processes": group.size}),
+                **anatomy(model),
+                **anatomy(likelihood, "likelihood"),
+                "fixed": digest(*likelihood.buffers()),
+            },
+            history=History(_window(record_every, steps)),
+            watch=None if early_stopping is None else Watch(early_stopping),
+            validate=validate,
+            callback=callback,
+            callback_every=callback_every,
+            folder=checkpoint,
+            checkpoint_every=checkpoint_every,
+            progress=progress,
+            log_dir=log_dir,
+            team=group,
+        )
+        with training(model):
+            seconds = loop.go()
+        group.share([*model.buffers(), *likelihood.buffers()])
     return Fit(run.posterior(), loop.history, run, seconds)
 
 
@@ -258,23 +255,6 @@ def deep_ensemble(
     return fit_replicas(models, likelihoods, [data] * len(models), steps=steps, algorithm=algorithm or MAP(), **options)
 
 
-@contextmanager
-def training(*models: nn.Module) -> Iterator[None]:
-    """Models in training mode for a block, and each module in its own mode again after it.
-
-    A model that is in training mode already is left as it is: parts of it may be in eval mode on purpose.
-    """
-    flags = [(module, module.training) for model in models for module in model.modules()]
-    for model in models:
-        if not model.training:
-            model.train()
-    try:
-        yield
-    finally:
-        for module, flag in flags:
-            module.training = flag
-
-
 def _check_modules(model: object, likelihood: object) -> None:
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
@@ -282,6 +262,29 @@ def _check_modules(model: object, likelihood: object) -> None:
         raise InputTypeError(
             f"likelihood must be one of whvi.likelihoods, such as Gaussian(), got {type(likelihood).__name__}"
         )
+
+
+def _validation(
+    model: nn.Module,
+    likelihood: Likelihood,
+    data: Data | None,
+    early_stopping: EarlyStopping | None,
+    seed: int,
+) -> Callable[[], float] | None:
+    """What gives the mean negative log predictive density of the validation rows, if there are any."""
+    if early_stopping is None:
+        if data is not None:
+            raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
+        return None
+    if data is None:
+        if early_stopping.monitor == "mnll":
+            raise ArgumentError("early stopping on 'mnll' needs validation=(x, y); or use monitor='elbo'")
+        return None
+    x, y = _pair("validation", data)
+    check_rows(x, y)
+    likelihood.targets(y)
+    fixed = mix(seed, "validation")
+    return lambda: float(predict(model, x, early_stopping.samples, likelihood=likelihood, seed=fixed).mnll(y))
 
 
 def _pair(name: str, data: object) -> Data:

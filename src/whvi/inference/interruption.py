@@ -8,9 +8,14 @@ from typing import Any
 
 
 class Interruption(AbstractContextManager["Interruption"]):
-    """In its block the first Ctrl-C only sets ``requested``; a second one interrupts at once, as usual."""
+    """In its block the first Ctrl-C only sets ``requested``; a second one interrupts at once, as usual.
 
-    requested = False
+    Args:
+        patient: to let the second one pass, too: torchrun sends its processes what the terminal has sent them already.
+    """
+
+    def __init__(self, patient: bool = False) -> None:
+        self.patient, self.requested = patient, False
 
     def __enter__(self) -> "Interruption":
         """Take the signal over, where Python allows it: in the main thread."""
@@ -27,6 +32,6 @@ class Interruption(AbstractContextManager["Interruption"]):
             signal.signal(signal.SIGINT, self._before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if self.requested and not self.patient:
             raise KeyboardInterrupt
         self.requested = True

@@ -1,7 +1,7 @@
 """The loop of all fits: steps, reports, looks at validation rows, checkpoints."""
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import isfinite
 from os import PathLike
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from whvi.errors import CheckpointError, DivergenceError, UnsupportedError
 from whvi.inference.algorithm import Run, Terms
 from whvi.inference.batches import Batches
+from whvi.inference.distributed import Team
 from whvi.inference.history import History
 from whvi.inference.identity import check_same
 from whvi.inference.interruption import Interruption
@@ -66,6 +67,8 @@ class Loop:
     checkpoint_every: int = 1000
     progress: bool | None = None
     log_dir: str | PathLike[str] | None = None
+    team: Team = field(default_factory=Team)
+    """All of its processes are in the loop; the first one alone calls back, validates, shows and writes."""
     _saved: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
@@ -76,26 +79,24 @@ class Loop:
         """All steps that are left; the seconds they took."""
         done = self._resume()
         started = perf_counter()
+        leads = self.team.leads
         with ExitStack() as stack:
             stack.callback(self.run.finish)  # also where the run is interrupted
             stack.enter_context(torch.enable_grad())
             stack.enter_context(torch.random.fork_rng())  # the caller's generator is left as it was
-            interruption = stack.enter_context(Interruption())
-            bar = stack.enter_context(Progress(self.steps, self.progress))
-            scalars = stack.enter_context(Scalars(self.log_dir, done))
+            interruption = stack.enter_context(Interruption(patient=self.team.size > 1))
+            bar = stack.enter_context(Progress(self.steps, self.progress if leads else False, done, self.batches.rows))
+            scalars = stack.enter_context(Scalars(self.log_dir if leads else None, done))
             while done < self.steps and self.history.stopped == "steps":
-                terms = self._step(done)
+                terms, stop = self.team.agree(self._step(done), interruption.requested)
                 done += 1
                 if self.history.add(terms, done - 1, self.noise):
                     self._report(done, bar, scalars)
                 self._look(done, terms, scalars)
-                try:
-                    self._call_back(done)
-                except KeyboardInterrupt:  # in the caller's own code, between two steps
-                    interruption.requested = True
-                if self.folder is not None and (done % self.checkpoint_every == 0 or interruption.requested):
+                stop = self._call_back(done, interruption) or stop
+                if self.folder is not None and (done % self.checkpoint_every == 0 or stop):
                     self._save(done)
-                if interruption.requested:
+                if stop:
                     raise KeyboardInterrupt(f"after {done} steps")
             self._check_finite(done)
             if self.folder is not None and self._saved != done:
@@ -109,7 +110,7 @@ class Loop:
 
     def _step(self, step: int) -> Terms:
         x, y = self.batches.at(step)
-        torch.manual_seed(mix(self.seed, "step", step))
+        torch.manual_seed(mix(self.seed, "step", step, *self.team.words))
         return self.run.update(x, y, step)
 
     def _check_finite(self, done: int) -> None:
@@ -140,18 +141,28 @@ class Loop:
                 if self.watch.look(value, self._module_tensors()):
                     self.history.stopped = "early"
 
-    def _call_back(self, done: int) -> None:
-        if self.callback is not None and done % self.callback_every == 0:
+    def _call_back(self, done: int, interruption: Interruption) -> bool:
+        """True where Ctrl-C was pressed meanwhile."""
+        if self.callback is None or done % self.callback_every != 0:
+            return False
+        end: bool | None = False
+        if self.team.leads:
             self.run.finish()  # so that the callback sees the models as they are
-            if self.callback(Moment(done, self.run, self.history)):
-                self.history.stopped = "callback"
+            try:
+                end = self.callback(Moment(done, self.run, self.history))
+            except KeyboardInterrupt:  # in the caller's own code, between two steps
+                interruption.requested = True
+        ends, stops = self.team.gather(bool(end), interruption.requested).any(0).tolist()
+        if ends:
+            self.history.stopped = "callback"
+        return bool(stops)
 
     def _monitored(self, done: int, scalars: Scalars) -> float:
         assert self.watch is not None
         bound = self.watch.minus_elbo()
         if self.validate is None:
             return bound
-        value = self.validate()
+        value = float(self.team.gather(self.validate() if self.team.leads else 0.0)[0])
         self.history.validation.append((done, value))
         scalars.add({"validation mnll": value}, done)
         return value if self.watch.settings.monitor == "mnll" else bound
@@ -187,10 +198,20 @@ class Loop:
             watch_tensors, state["watch"] = self.watch.state()
             tensors |= watch_tensors
         self._check_finite(done)  # so the last checkpoint is always a good one
-        checkpoint.save(self.folder, done, tensors, state)
+        if self.team.leads:
+            checkpoint.save(self.folder, done, tensors, state)
         self._saved = done
 
     def _resume(self) -> int:
+        done = self._restore()
+        all_done = self.team.gather(done).flatten().tolist()
+        if len(set(all_done)) > 1:
+            raise CheckpointError(
+                f"the processes found checkpoints after {all_done} steps in {self.folder}; give a folder that all share"
+            )
+        return done
+
+    def _restore(self) -> int:
         found = None if self.folder is None else checkpoint.latest(self.folder)
         if found is None:
             return 0
@@ -216,3 +237,20 @@ class Loop:
             ) from None
         self._saved = found.step
         return found.step
+
+
+@contextmanager
+def training(*models: nn.Module) -> Iterator[None]:
+    """Models in training mode for a block, and each module in its own mode again after it.
+
+    A model that is in training mode already is left as it is: parts of it may be in eval mode on purpose.
+    """
+    flags = [(module, module.training) for model in models for module in model.modules()]
+    for model in models:
+        if not model.training:
+            model.train()
+    try:
+        yield
+    finally:
+        for module, flag in flags:
+            module.training = flag

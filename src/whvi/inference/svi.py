@@ -119,7 +119,7 @@ class SVIRun(Run):
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of the optimiser."""
         settings = self.settings
-        parts = settings.estimate(self.model, self.likelihood, x, y, self.n_data)
+        parts = self.estimate(x, y)
         self.optimiser.zero_grad()
         (at(settings.beta, step) * parts.kl - parts.log_likelihood).backward()
         frozen = list(self.likelihood.parameters()) if step < self.likelihood.frozen_steps else []
@@ -136,6 +136,10 @@ class SVIRun(Run):
             for parameter, value in zip(frozen, before, strict=True):
                 parameter.copy_(value)  # an optimiser with weight decay moves what has no gradient, too
         return Terms(parts.log_likelihood.detach(), parts.kl.detach())
+
+    def estimate(self, x: Tensor, y: Tensor) -> Elbo:
+        """The parts of the objective at a batch."""
+        return self.settings.estimate(self.model, self.likelihood, x, y, self.n_data)
 
     def tensors(self) -> dict[str, Tensor]:
         """Of the optimiser."""

@@ -62,7 +62,7 @@ def vgg16(
 
 
 def simple_cnn(
-    of: str | Treatment = "whvi", *, classes: int = 10, normalisation: Normalisation | None = None
+    of: str | Treatment = "whvi", *, classes: int = 10, normalisation: Normalisation | None = free_batch_norm
 ) -> nn.Sequential:
     """Two convolutions and one linear map, 4096 -> ``classes``: where the paper compares treatments of filters.
 

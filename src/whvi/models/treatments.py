@@ -107,7 +107,7 @@ def treatment(of: str | Treatment) -> Treatment:
         return of
     if not isinstance(of, str):
         raise InputTypeError(f"treatment must be a name or a whvi.models.Treatment, got {type(of).__name__}")
-    linear, filters = TREATMENTS[of] if of in TREATMENTS else (*of.split("+"), "")[:2]
+    linear, _, filters = ("+".join(TREATMENTS[of]) if of in TREATMENTS else of).partition("+")
     if linear not in LINEAR or filters not in FILTERS:
         raise ArgumentError(
             f"treatment {of!r} is not known; use one of: {', '.join(TREATMENTS)}; or LINEAR+FILTERS with linear maps "

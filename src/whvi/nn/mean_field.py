@@ -22,7 +22,7 @@ from whvi.nn.parts import (
 from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
 from whvi.ops.local import local_linear
 from whvi.ops.precision import full_precision
-from whvi.posterior import DiagonalGaussian, Prior
+from whvi.posterior import DiagonalGaussian, Gaussian, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
@@ -54,7 +54,7 @@ class MeanField(BayesianLayer):
         mean = torch.randn(outputs, inputs, device=device, dtype=dtype).mul_(variance**0.5)
         # The spread is a fixed part of the size of a mean. A fixed spread would add noise that grows with the inputs:
         # for 4096 of them at exp(-2) it is almost nine times the signal, and no training starts from there.
-        self.weights = DiagonalGaussian(mean, LOG_STD + 0.5 * math.log(variance))
+        self.weights: Gaussian = DiagonalGaussian(mean, LOG_STD + 0.5 * math.log(variance))
         self.bias = make_bias(bias, outputs, mean)
         self.prior = plain_prior(prior_variance, mean)
 
@@ -82,13 +82,18 @@ class MeanField(BayesianLayer):
 
     def _local(self, x: Tensor, draw: Draw) -> Tensor:
         """Draws of the outputs in place of the weights: less noise in gradients, one number for each output."""
-        std = wide(self.weights.log_std).exp().reshape(self.weight_shape)
         centre = self.product(x, in_precision_of(x, self.weight()))
         # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
         with full_precision(x):  # squares leave the range of float16
-            variance = self.product(wide(x).square(), std.square()).clamp_min(torch.finfo(std.dtype).tiny)
+            variance = self.spread(wide(x))
+            variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
         noise = standard_normal(x, tuple(centre.shape), draw.seed, _WEIGHT * STREAM)
         return torch.addcmul(centre, variance.sqrt().to(centre.dtype), noise.to(centre.dtype))
+
+    def spread(self, x: Tensor) -> Tensor:
+        """The variance that independent weights give the outputs, without that of the bias."""
+        std = wide(self.weights.log_std).exp().reshape(self.weight_shape)
+        return self.product(x.square(), std.square())
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """The weight at a draw, or its mean: (*draw.shape, *weight_shape).
@@ -145,7 +150,9 @@ class MeanFieldLinear(MeanField):
         weights, bias = self.weights, self.bias
         if draw is None or not draw.shape or draw.shape != tuple(x.shape[:-1]):
             return super().evaluate(x, draw)
-        if type(bias) is not DiagonalGaussian or not x.dtype == weights.dtype == bias.dtype == wide(x).dtype:
+        if type(weights) is not DiagonalGaussian or type(bias) is not DiagonalGaussian:
+            return super().evaluate(x, draw)
+        if not x.dtype == weights.dtype == bias.dtype == wide(x).dtype:
             return super().evaluate(x, draw)
         laws = (weights.mean, weights.log_std, bias.mean, bias.log_std)
         return local_linear(x, *laws, draw.seed, _WEIGHT * STREAM, BIAS * STREAM)

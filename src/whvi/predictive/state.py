@@ -82,4 +82,6 @@ def _content(tensor: Tensor) -> int:
     plain = tensor.detach()
     if plain.is_complex():
         plain = torch.view_as_real(plain)
-    return int(plain.view(_WHOLE[plain.element_size()]).sum())
+    bits = plain.view(_WHOLE[plain.element_size()])
+    # Left to itself, torch would sum a copy in int64, in twenty times the time. Short ones would wrap too early.
+    return int(bits.sum(dtype=bits.dtype if plain.element_size() >= 4 else None))

@@ -11,7 +11,7 @@ from whvi.errors import ArgumentError, ShapeError, UnsupportedError
 from whvi.ops import chain, fwht, noisy_bias, noisy_chain, normal
 from whvi.ops.affine import noisy_affine
 from whvi.structure.plan import Plan
-from whvi.structure.spec import Step, Structure
+from whvi.structure.spec import Step, Structure, parse
 
 
 class KernelNoise(NamedTuple):
@@ -85,7 +85,10 @@ class StructuredMatrix:
 
     def dense(self, g: Tensor) -> Tensor:
         """W(g) itself: (..., out_features, in_features)."""
-        plan, blocks = self.plan, self.blocks(g)
+        plan = self.plan
+        if plan.layout != "reshape" and plan.blocks == 1 and plan.out_features < plan.size:
+            return self._rows(g)
+        blocks = self.blocks(g)
         if plan.layout == "reshape":
             return blocks.flatten(-2)[..., : plan.in_features]
         return blocks.flatten(-3, -2)[..., : plan.out_features, : plan.in_features]
@@ -129,6 +132,17 @@ class StructuredMatrix:
         matrix = StructuredMatrix(self.structure, self.plan, scales, shared=self.shared)
         columns = product(matrix, unit.unsqueeze(-2)).movedim(-3, -1)
         return columns.expand(*columns.shape[:-3], blocks, size, size)
+
+    def _rows(self, g: Tensor) -> Tensor:
+        """W(g) of one block, row by row; fewer than its columns: (..., out_features, in_features).
+
+        H and S are symmetric, so the transpose of W is the product that the word says backwards.
+        """
+        plan = self.plan
+        scales = [_new_axis(scale, 1) for scale in reversed(self.scales)]
+        transposed = StructuredMatrix(parse(self.structure.word[::-1]), plan, scales)
+        unit = torch.eye(plan.out_features, plan.size, dtype=g.dtype, device=g.device)
+        return transposed._square(_new_axis(g, 1), unit)[..., : plan.in_features]
 
     def _square(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
         """All blocks times x: (..., [1,] D) -> (..., [K,] D)."""

@@ -1,4 +1,4 @@
-"""The datasets of the paper.
+"""The datasets of the paper, and one of images for tests.
 
 The sha256 of a published file is stated where it is publicly known. Where it is not, the file is known again by its
 rows, its features and the sizes of its classes.
@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from whvi.errors import ArgumentError
 from whvi_paper.data import formats
 from whvi_paper.data.dataset import Dataset, File
+from whvi_paper.data.gratings import CLASSES, Gratings
 from whvi_paper.data.simulators import SIMULATORS
 from whvi_paper.data.table import Task
 
@@ -237,11 +238,12 @@ CLASSIFICATION = (
         (
             File(
                 "cifar10.npz", formats.cifar10_npz, "b3a2b673b2969a098ddb1e6b9d67cd2d70b7a9bc3818b926f2e0e2d95ed416ee",
+                size=169_541_699,
             ),
             File(
                 "cifar-10-binary.tar.gz", formats.cifar10,
                 "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-                "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+                "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", size=170_052_171,
             ),
         ),
         class_sizes=(6000,) * 10,
@@ -260,7 +262,13 @@ SIMULATED = tuple(
     )
 )  # fmt: skip
 
-DATASETS = {dataset.name: dataset for dataset in (*REGRESSION, *CLASSIFICATION, *SIMULATED)}
+SYNTHETIC_IMAGES = Dataset(
+    "synthetic-images", Task.IMAGES, 240, numbered("pixel", *range(3072)), CLASSES,
+    "a formula", "whvi_paper.data.gratings", class_sizes=(24,) * 10, simulator=Gratings(),
+    note="for tests, in the format of cifar10: 200 images to train with, then 40 to test with",
+)  # fmt: skip
+
+DATASETS = {dataset.name: dataset for dataset in (*REGRESSION, *CLASSIFICATION, *SIMULATED, SYNTHETIC_IMAGES)}
 """All of them by name."""
 
 

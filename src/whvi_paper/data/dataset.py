@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from whvi_paper.data.gratings import Gratings
 from whvi_paper.data.simulators import Simulator
 from whvi_paper.data.table import Arrays, Task
 
@@ -21,6 +22,8 @@ class File:
     """None where it is not known: then rows, features and the size of each class vouch for what was read."""
     url: str | None = None
     """Where it is published; None for our own form, which is not."""
+    size: int | None = None
+    """Its bytes, where it is so large that a copy is likely to be cut short."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Dataset:
     files: tuple[File, ...] = ()
     """Any one of them will do: our own form, then the published one."""
     class_sizes: tuple[int, ...] | None = None
-    simulator: Simulator | None = None
+    simulator: Simulator | Gratings | None = None
+    """What computes it, where there is no file."""
     note: str = ""
 
     @property

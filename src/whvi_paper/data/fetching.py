@@ -59,7 +59,7 @@ def read(dataset: Dataset, file: File, path: Path) -> tuple[Arrays, str]:
     try:
         return decode(dataset, file, path.read_bytes())
     except DataError as error:
-        advice = "remove it"
+        advice = "copy it again, or remove it"
         if path.is_relative_to(cache_folder()) and dataset.published:
             advice = f"replace it with: whvi datasets fetch {dataset.name}"
         raise DataError(f"{path}: {error}; {advice}") from error
@@ -69,7 +69,9 @@ def decode(dataset: Dataset, file: File, content: bytes) -> tuple[Arrays, str]:
     """The arrays in the bytes of a file and their sha256, checked."""
     digest = hashlib.sha256(content).hexdigest()
     if file.sha256 not in (None, digest):
-        raise DataError(f"not the published file of {dataset.name}: sha256 {digest}, wanted {file.sha256}")
+        short = file.size is not None and len(content) < file.size
+        cut = f"it ends after {len(content):,} of {file.size:,} bytes, " if short else ""
+        raise DataError(f"not the published file of {dataset.name}: {cut}sha256 {digest}, wanted {file.sha256}")
     try:
         x, y = file.parse(content)
         dataset.check(x, y)

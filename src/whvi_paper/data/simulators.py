@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from whvi.errors import MissingPackageError
 from whvi_paper.data.table import Arrays
 
 Numbers = NDArray[np.float64]
@@ -28,11 +29,19 @@ class Simulator:
 
         Law: of the ``rows`` equal slices of the range of an input, each holds one point.
         """
-        generator = np.random.default_rng(seed)
         low, high = np.array(list(self.box.values())).T
-        slices = np.stack([generator.permutation(rows) for _ in self.box], axis=1)
-        x = low + (high - low) * (slices + generator.random(slices.shape)) / rows
+        x = low + (high - low) * latin_hypercube(rows, len(self.box), seed)
         return x, self.function(x)[:, None]
+
+
+def latin_hypercube(rows: int, inputs: int, seed: int) -> Numbers:
+    """Points that fill the unit cube: (rows, inputs)."""
+    try:
+        from scipy.stats import qmc  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        raise MissingPackageError("designs of simulators need scipy: pip install 'whvi[paper]'") from None
+    # Not ``rng``, which scipy knows by that name from 1.15 only.
+    return np.asarray(qmc.LatinHypercube(inputs, seed=np.random.default_rng(seed)).random(rows))
 
 
 def borehole(x: Numbers) -> Numbers:

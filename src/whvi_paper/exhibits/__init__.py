@@ -13,8 +13,13 @@ from whvi_paper.exhibits import (
     capacity,
     classification,
     complexity,
+    convnets,
     covariance,
+    filters,
     inference_time,
+    out_of_distribution,
+    prediction_cost,
+    reliability,
     structures,
     tensor,
     toy,
@@ -45,7 +50,8 @@ class Exhibit(Protocol):
 
 _MODULES = (
     covariance, complexity, structures, tensor, toy, uci_regression, yacht_width, uci_shallow, uci_widths,
-    classification, capacity, inference_time, transform_time, approximation,
+    classification, convnets, reliability, out_of_distribution, filters, capacity, inference_time, prediction_cost,
+    transform_time, approximation,
 )  # fmt: skip
 EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}
 """All exhibits by name, in the order of the report."""

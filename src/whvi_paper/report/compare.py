@@ -65,13 +65,14 @@ def _field(cells: dict[tuple[str, str, str], Entry], row: str, metric: str, meth
     if best is None:
         return TextCell("–", note="the paper has no number")
     ours = cells.get((row, metric, "whvi"))
-    text = f"{target(best):.2f}\n{label(best.method)}"
+    text = f"{target(best):.{best.paper_decimals}f}\n{label(best.method)}"
     return TextCell(text) if ours is None else TextCell(text, tone(against(ours, best)))
 
 
 def comparison_cell(entry: Entry, usual: int | None = None) -> TextCell:
     """Ours, the paper's, the distance; with the number of splits in view where it is not the usual one."""
-    lines = [mean_and_std(entry.mean, entry.std) if entry.n else "–", *printed(entry), difference(entry)]
+    ours = mean_and_std(entry.mean, entry.std, entry.paper_decimals) if entry.n else "–"
+    lines = [ours, *printed(entry), difference(entry)]
     if usual is not None and entry.n != usual:
         lines.append(f"{entry.n} of {usual} splits")
     return TextCell("\n".join(filter(None, lines)), tone(entry), note(entry))
@@ -79,10 +80,11 @@ def comparison_cell(entry: Entry, usual: int | None = None) -> TextCell:
 
 def printed(entry: Entry) -> list[str]:
     """The paper's number as printed, and the corrected one where it is another; nothing where the paper has none."""
-    spread = "" if entry.paper_std is None else f" ({entry.paper_std:.2f})"
-    lines = [] if entry.paper_mean is None else [f"paper {entry.paper_mean:.2f}{spread}"]
+    digits = f".{entry.paper_decimals}f"
+    spread = "" if entry.paper_std is None else f" ({entry.paper_std:{digits}})"
+    lines = [] if entry.paper_mean is None else [f"paper {entry.paper_mean:{digits}}{spread}"]
     same = entry.paper_corrected in (None, entry.paper_mean)
-    return lines if same else [*lines, f"corrected {entry.paper_corrected:.2f}"]
+    return lines if same else [*lines, f"corrected {entry.paper_corrected:{digits}}"]
 
 
 def difference(entry: Entry) -> str:
@@ -90,12 +92,12 @@ def difference(entry: Entry) -> str:
     stds, wanted = deviation(entry), target(entry)
     if wanted is None or not entry.n:
         return ""
-    return f"{entry.mean - wanted:+.3f}" if stds is None else f"{stds:+.1f} std"
+    return f"{entry.mean - wanted:+.{max(3, entry.paper_decimals)}f}" if stds is None else f"{stds:+.1f} std"
 
 
 def note(entry: Entry) -> str:
     """Where a number comes from: splits, failures, parameters, time, records."""
-    parts = [f"{entry.n} splits"]
+    parts = ["one run" if entry.n == 1 else f"{entry.n} splits"]
     parts += [f"{entry.failed} failed"] if entry.failed else []
     parts += [] if entry.parameters is None else [f"{entry.parameters:,} parameters"]
     parts += [] if entry.cpu_seconds is None else [f"CPU {duration(entry.cpu_seconds)}"]
@@ -103,15 +105,15 @@ def note(entry: Entry) -> str:
     return ", ".join(parts)
 
 
-def mean_and_std(mean: float, std: float) -> str:
-    """With two decimals, as in the paper, and with more where these would show less than two digits of the mean.
+def mean_and_std(mean: float, std: float, least: int = 2) -> str:
+    """With ``least`` decimals, as in the paper, and with more where these would show less than two digits of the mean.
 
     One run has no spread: its std is nan, and not shown.
 
     >>> mean_and_std(3.14159, 0.71), mean_and_std(0.0791, 0.0021), mean_and_std(-1.13, 0.02), mean_and_std(3.1e-4, 2e-5)
     ('3.14 (0.71)', '0.079 (0.002)', '-1.13 (0.02)', '0.00031 (0.00002)')
     """
-    decimals = next((places for places in range(2, 7) if abs(mean) >= 10.0 ** (1 - places)), 2)
+    decimals = next((places for places in range(least, 7) if abs(mean) >= 10.0 ** (1 - places)), least)
     return f"{mean:.{decimals}f}" if isnan(std) else f"{mean:.{decimals}f} ({std:.{decimals}f})"
 
 

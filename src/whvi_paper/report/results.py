@@ -49,11 +49,13 @@ def terminal_table(entries: Sequence[Entry]) -> "Table":
             exhibit = entry.exhibit
             table.add_row(Text(exhibit, style="bold"))
         kind = tone(entry)
-        model = "" if entry.model == "mlp" else f"{entry.model} "
+        model = "" if entry.model == "mlp" else f" {entry.model}"
+        shape = f" {entry.depth}x{entry.width}" if entry.depth else ""
         paper, corrected = ([line.partition(" ")[2] for line in printed(entry)] + ["", ""])[:2]
-        ours = f"{SYMBOLS[kind]} {mean_and_std(entry.mean, entry.std)}" if entry.n else "–"
+        numbers = mean_and_std(entry.mean, entry.std, entry.paper_decimals)
+        ours = f"{SYMBOLS[kind]} {numbers}" if entry.n else "–"
         table.add_row(
-            Text(f"{entry.dataset} {model}{entry.depth}x{entry.width}"),
+            Text(f"{entry.dataset}{model}{shape}"),
             Text(label(entry.method)),
             Text(label(entry.metric)),
             Text(ours, style=COLOURS[kind]),

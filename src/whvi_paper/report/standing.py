@@ -8,9 +8,6 @@ from whvi_paper.blocks import Entry, Tone
 
 SYMBOLS = {Tone.BETTER: "▲", Tone.WITHIN: "●", Tone.WORSE: "▼", Tone.PLAIN: ""}
 """So that a tone is seen without its colour too."""
-DECIMALS = 2
-"""Of the paper's numbers."""
-HALF_UNIT = 0.5 * 10**-DECIMALS
 
 
 def target(entry: Entry) -> float | None:
@@ -21,9 +18,9 @@ def target(entry: Entry) -> float | None:
 def tone(entry: Entry) -> Tone:
     """Better, within one of the paper's standard deviations, or worse.
 
-    The paper prints two decimals. So ours is better if it is not above the paper's when printed like it, and within
-    one std if it is not above mean + std + half a unit of the last decimal. What is not finite is worse,
-    what was not run is not compared.
+    The paper prints two decimals, in some tables four. So ours is better if it is not above the paper's when printed
+    like it, and within one std if it is not above mean + std + half a unit of the last decimal. What is not finite is
+    worse, what was not run is not compared.
 
     >>> cell = Entry("uci-regression", "whvi", "kin8nm", "mlp", 2, 128, "rmse", 0.0749, 0.002, 8, 0.07, 0.01)
     >>> [tone(replace(cell, mean=mean)).value for mean in (0.0749, 0.0751, 0.0851)]
@@ -34,9 +31,10 @@ def tone(entry: Entry) -> Tone:
         return Tone.PLAIN
     printed = wanted if entry.paper_mean is None else entry.paper_mean
     shift = wanted - printed
-    if entry.mean <= wanted or (math.isfinite(entry.mean) and round(entry.mean - shift, DECIMALS) <= printed):
+    decimals = entry.paper_decimals
+    if entry.mean <= wanted or (math.isfinite(entry.mean) and round(entry.mean - shift, decimals) <= printed):
         return Tone.BETTER
-    if entry.mean <= wanted + (entry.paper_std or 0.0) + HALF_UNIT:
+    if entry.mean <= wanted + (entry.paper_std or 0.0) + 0.5 * 10**-decimals:
         return Tone.WITHIN
     return Tone.WORSE
 

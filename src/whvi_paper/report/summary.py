@@ -8,7 +8,7 @@ from whvi_paper.report.standing import SYMBOLS, against_best, counts, cpu_second
 
 TITLE = "Walsh-Hadamard variational inference: the paper's results, computed again"
 LEGEND = {
-    Tone.BETTER: "at or below the paper's number, at its two decimals (lower is better for every metric)",
+    Tone.BETTER: "at or below the paper's number, at its decimals (lower is better for every metric)",
     Tone.WITHIN: "above it, by no more than one of the paper's standard deviations",
     Tone.WORSE: "above it by more than that",
 }

@@ -4,6 +4,8 @@ import dataclasses
 import hashlib
 import io
 import os
+import tarfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from scripted_server import CONTENT, Server, cut, refused, whole
 from whvi.errors import ArgumentError, WhviError
 from whvi_paper.data import DATASETS, DataError, fetching, load
 from whvi_paper.data.dataset import Dataset
+from whvi_paper.data.gratings import Gratings
 
 NAME = "yacht_hydrodynamics.data"
 
@@ -119,6 +122,46 @@ def test_a_file_of_unknown_sha256_must_still_parse(cache: Path, damage: bytes) -
         load("mocap")
 
 
+@pytest.mark.parametrize("name", ["cifar10.npz", "cifar-10-binary.tar.gz"])
+def test_a_truncated_copy_of_cifar10_is_refused(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """By its sha256; and a whole archive with too few images by their number, were its sha256 not known."""
+    whole = cifar_archive(name)
+    file = next(file for file in DATASETS["cifar10"].files if file.name == name)
+    known = dataclasses.replace(file, sha256=hashlib.sha256(whole).hexdigest(), size=len(whole))
+    small = dataclasses.replace(DATASETS["cifar10"], rows=12, files=(known,), class_sizes=None)
+    monkeypatch.setitem(DATASETS, "cifar10", small)
+    monkeypatch.setenv("WHVI_DATA", str(tmp_path))
+    (tmp_path / name).write_bytes(whole)
+    assert load("cifar10").x.shape == (12, 3, 32, 32)
+    (tmp_path / name).write_bytes(whole[:-100])
+    size = f"{len(whole) - 100:,} of {len(whole):,} bytes"
+    with pytest.raises(DataError, match=f"{name}: not the .* it ends after {size}.*; copy it again, or remove it"):
+        load("cifar10")
+    unknown = dataclasses.replace(known, sha256=None)
+    monkeypatch.setitem(DATASETS, "cifar10", dataclasses.replace(small, files=(unknown,)))
+    with pytest.raises(DataError, match=f"{name}: not the published file of cifar10: .*; copy it again, or remove it"):
+        load("cifar10")
+
+
+def cifar_archive(name: str) -> bytes:
+    """Twelve images as they are kept in a file of that name."""
+    x, y = Gratings().data(12)
+    content = io.BytesIO()
+    if name.endswith(".npz"):
+        np.savez_compressed(content, x_train=x[:10], y_train=y[:10], x_test=x[10:], y_test=y[10:])
+        return content.getvalue()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for place in range(6):
+            records = b"".join(bytes([y[i]]) + x[i].tobytes() for i in (2 * place, 2 * place + 1))
+            batch = "test_batch" if place == 5 else f"data_batch_{place + 1}"
+            entry = tarfile.TarInfo(f"cifar-10-batches-bin/{batch}.bin")
+            entry.size = len(records)
+            archive.addfile(entry, io.BytesIO(records))
+    return content.getvalue()
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -159,7 +202,7 @@ def test_the_cache_is_where_the_platform_has_it(tmp_path: Path, monkeypatch: pyt
 def test_the_catalogue_is_complete() -> None:
     for dataset in DATASETS.values():
         assert dataset.licence
-        assert dataset.origin.startswith("http")
+        assert dataset.origin.startswith("http") or find_spec(dataset.origin)  # a page, or what computes it
         assert dataset.simulator or dataset.files
         for file in dataset.files:
             assert file.sha256 is None or len(file.sha256) == 64

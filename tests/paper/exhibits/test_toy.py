@@ -153,3 +153,11 @@ def test_start_is_a_draw_of_the_prior() -> None:
     torch.manual_seed(0)
     for parameter, margin in zip(toy.UnitLinear(200, 200).parameters(), (0.02, 0.2), strict=True):
         assert float(parameter.detach().std()) == pytest.approx(1.0, abs=margin)
+
+
+def test_published_chains_mixed_and_whvi_is_nearest_to_them() -> None:
+    published = Store(Path(__file__).parents[3] / "results").records(exhibit.jobs("paper"))
+    near = exhibit.distances(published)
+    assert max(near["g-whvi"], near["nf-whvi"]) < min(near["mfg"], near["mcd"])
+    (rhat,) = (one["results"]["metrics"]["rhat"] for one in published if one["inputs"]["method"] == "sghmc")
+    assert rhat < 1.05

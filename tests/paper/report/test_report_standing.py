@@ -30,6 +30,8 @@ from whvi_paper.report.standing import against_best, counts, cpu_seconds, deviat
         (0.7883, {"paper_corrected": 0.7832}, Tone.WITHIN),
         (0.9482, {"paper_corrected": 0.7832}, Tone.WITHIN),
         (0.9484, {"paper_corrected": 0.7832}, Tone.WORSE),
+        (0.6949, {"paper_std": None, "paper_decimals": 4}, Tone.WORSE),
+        (0.69004, {"paper_std": None, "paper_decimals": 4}, Tone.BETTER),  # printed as 0.6900
         (math.nan, {}, Tone.WORSE),
         (math.inf, {}, Tone.WORSE),
         (math.nan, {"n": 0}, Tone.PLAIN),
@@ -126,6 +128,7 @@ def test_json_has_every_field_of_every_entry() -> None:
         "parameters": 1541,
         "failed": 0,
         "records": ["a" * 64, "b" * 64],
+        "paper_decimals": 2,
     }
     assert json.loads(entries_json([])) == []
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from whvi.errors import ArgumentError, DtypeError, ShapeError
+from whvi.nn.parts import whole_number
+
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of the channels of CIFAR-10's training images, on the scale 0 ... 1."""
 
@@ -22,6 +25,7 @@ class Standardise:
 
     def __call__(self, images: Tensor) -> Tensor:
         """The images of a batch."""
+        check_pixels(images)
         return self.finish(images.permute(0, 2, 3, 1).contiguous())
 
     def finish(self, rows: Tensor) -> Tensor:
@@ -46,8 +50,12 @@ class Augment(Standardise):
     shift: int = 4
     flip: bool = True
 
+    def __post_init__(self) -> None:
+        whole_number("shift", self.shift, least=0)
+
     def __call__(self, images: Tensor) -> Tensor:
         """The images of a batch, each in its own way."""
+        check_pixels(images)
         count, _, height, width = images.shape
         rows = self._moved(count, height)
         columns = self._moved(count, width)
@@ -58,5 +66,15 @@ class Augment(Standardise):
 
     def _moved(self, count: int, size: int) -> Tensor:
         """Where the pixels of a line come from: (count, size), each in 0 ... size - 1."""
+        if self.shift >= size:
+            raise ArgumentError(f"shift is {self.shift}, but must be less than the {size} pixels of a line")
         places = torch.arange(size) + torch.randint(-self.shift, self.shift + 1, (count, 1))
         return (size - 1) - ((size - 1) - places.abs()).abs()
+
+
+def check_pixels(images: Tensor) -> None:
+    """Raise the error that says what is wrong with images, if anything is."""
+    if images.dtype != torch.uint8:
+        raise DtypeError(f"images have dtype {images.dtype}, but must be torch.uint8, with pixels 0 ... 255")
+    if images.ndim != 4 or images.shape[1] != 3:
+        raise ShapeError(f"images have shape {tuple(images.shape)}, but must be (N, 3, height, width)")

@@ -1,13 +1,15 @@
 """Train a convolutional network on images, and measure it: error, density, calibration, and images of another kind."""
 
 from collections.abc import Sequence
+from math import gcd
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from whvi.inference import SVI, Moment, NoisyKFAC, OneCycle, fit
+from whvi.errors import ArgumentError
+from whvi.inference import SVI, Fit, Moment, NoisyKFAC, OneCycle, fit
 from whvi.io import atomic, packing
 from whvi.likelihoods import Categorical
 from whvi.models import convnet
@@ -15,9 +17,11 @@ from whvi.predictive import Prediction, predict
 from whvi.predictive.calibration import reliability
 from whvi.predictive.metrics import auroc, brier, error_rate
 from whvi_paper.data import load
-from whvi_paper.images import Augment, Standardise
+from whvi_paper.data.catalogue import DATASETS, named
+from whvi_paper.data.table import Task as DataTask
+from whvi_paper.images.augmentation import Augment, Standardise
+from whvi_paper.images.shifts import SHIFTS
 from whvi_paper.jobs import Inputs, Report, Results
-from whvi_paper.shifts import SHIFTS
 from whvi_paper.store import name_of
 from whvi_paper.training import REPORTS, Curve
 
@@ -36,54 +40,89 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
 
 def train_one(one: Inputs, folder: Path, report: Report) -> Results:
     """Fit, or take the weights of a fit that is done, and evaluate."""
-    data = load(one["dataset"])
-    split = round(len(data) * TRAIN_SHARE)
-    images, labels = torch.from_numpy(data.x), torch.from_numpy(data.y)
-    settings = one["configuration"]
-    torch.manual_seed(one["seed"])
-    model = convnet(one["model"], one["method"])
-    likelihood = Categorical(len(data.class_names))
-    test = Standardise()(images[split:]), labels[split:]
-    steps = max(1, one["epochs"] * split // settings["batch_size"])
-    curve = Curve(folder / "curve.json", max(1, steps // one["epochs"]))
-    precision = native_precision() if settings["precision"] == "auto" else settings["precision"]
-
-    def watch(moment: Moment) -> None:
-        report(moment.step / steps)
-        if moment.step % curve.every == 0:
-            x, y = (part[:LOOK_ROWS] for part in test)
-            look = measure(predict(model, x, 1, likelihood=likelihood, batch_rows=256, seed=0), y)
-            curve.add(moment.step, [look["error"], look["mnll"]])
-
+    task = Task(one)
     weights = folder.parent / "models" / f"{name_of(one)}.safetensors"
     if weights.exists():
-        model.load_state_dict(packing.unpack(weights.read_bytes()))
+        task.model.load_state_dict(packing.unpack(weights.read_bytes()))
     else:
-        fit(
-            model,
-            likelihood,
-            (images[:split], labels[:split]),
-            steps=steps,
-            algorithm=algorithm(one["method"], settings, steps, precision),
-            batch_size=settings["batch_size"],
-            seed=one["seed"],
-            transform=Augment(),
-            callback=watch,
-            callback_every=curve.every if steps < REPORTS else max(1, curve.every // 20),
-            checkpoint=folder / "checkpoint",
-            checkpoint_every=curve.every,
-            progress=False,
-        )
-        weights.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_bytes(weights, packing.pack(model.state_dict()))
-    found = evaluate(model, likelihood, images[split:], test, one["samples"], one["seed"])
+        task.fit(folder, report)
+        task.save(weights)
+    curve = task.curve(folder)
     return {
-        **found,
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "data_sha256": data.sha256,
-        "precision": precision,
+        **evaluate(task.model, task.likelihood, task.test_images, task.test, one["samples"], one["seed"]),
+        "parameters": task.parameters,
+        "data_sha256": task.data_sha256,
+        "precision": task.precision,
         "curve": [[step / curve.every, *values] for step, values in sorted(curve.points.items())],
     }
+
+
+class Task:
+    """A network and its images, as inputs describe them: ``dataset``, ``model``, ``method``, ``epochs``, ``seed``, and
+    ``configuration`` with ``batch_size``, ``learning_rate``, ``schedule`` and ``precision``.
+    """
+
+    def __init__(self, one: Inputs) -> None:
+        self.inputs, self.settings = one, one["configuration"]
+        dataset = named(one["dataset"])
+        if dataset.task is not DataTask.IMAGES:
+            known = ", ".join(name for name, other in DATASETS.items() if other.task is DataTask.IMAGES)
+            raise ArgumentError(f"{dataset.name} has no images; use one of: {known}")
+        torch.manual_seed(one["seed"])
+        self.model = convnet(one["model"], one["method"], classes=len(dataset.targets))  # mistakes come before data
+        self.likelihood = Categorical(len(dataset.targets))
+        self.parameters = sum(p.numel() for p in self.model.parameters())
+        data = load(dataset.name)
+        self.data_sha256 = data.sha256
+        split = round(len(data) * TRAIN_SHARE)
+        images, labels = torch.from_numpy(data.x), torch.from_numpy(data.y)
+        self.train, self.test_images = (images[:split], labels[:split]), images[split:]
+        self.test = Standardise()(self.test_images), labels[split:]
+        self.steps = max(1, one["epochs"] * split // self.settings["batch_size"])
+        wanted = self.settings["precision"]
+        self.precision = native_precision() if wanted == "auto" else wanted
+
+    def curve(self, folder: Path) -> Curve:
+        """The learning curve that a fit leaves in a folder, with a point for each epoch."""
+        return Curve(folder / "curve.json", max(1, self.steps // self.inputs["epochs"]))
+
+    def fit(self, folder: Path, report: Report, *, progress: bool | None = False, distributed: bool = False) -> Fit:
+        """Train, with a checkpoint and a look at the test images after each epoch; goes on from what is there."""
+        curve = self.curve(folder)
+
+        def watch(moment: Moment) -> None:
+            report(moment.step / self.steps)
+            if moment.step % curve.every == 0:
+                look = self.measure(1, 0, LOOK_ROWS, rows_at_once=256)
+                curve.add(moment.step, [look["error"], look["mnll"]])
+
+        return fit(
+            self.model,
+            self.likelihood,
+            self.train,
+            steps=self.steps,
+            algorithm=algorithm(self.inputs["method"], self.settings, self.steps, self.precision),
+            batch_size=self.settings["batch_size"],
+            seed=self.inputs["seed"],
+            transform=Augment(),
+            callback=watch,
+            callback_every=curve.every if self.steps < REPORTS else gcd(max(1, curve.every // 20), curve.every),
+            checkpoint=folder / "checkpoint",
+            checkpoint_every=curve.every,
+            progress=progress,
+            distributed=distributed,
+        )
+
+    def measure(self, samples: int, seed: int, rows: int | None = None, *, rows_at_once: int) -> dict[str, float]:
+        """Metrics on the first test images, or on all."""
+        x, y = (part[:rows] for part in self.test)
+        return measure(
+            predict(self.model, x, samples, likelihood=self.likelihood, batch_rows=rows_at_once, seed=seed), y
+        )
+
+    def save(self, path: Path) -> None:
+        """The weights, as safetensors."""
+        atomic.write_bytes(path, packing.pack(self.model.state_dict()))
 
 
 def native_precision() -> str:
@@ -96,7 +135,7 @@ def algorithm(method: str, settings: dict[str, Any], steps: int, precision: str)
     schedule = OneCycle(steps) if settings["schedule"] == "one-cycle" else 1.0
     if method == "nng":
         names = ("learning_rate", "adam_learning_rate", "damping", "moments_every", "update_every")
-        return NoisyKFAC(schedule=schedule, **{name: settings[name] for name in names})
+        return NoisyKFAC(schedule=schedule, **{name: settings[name] for name in names if name in settings})
     return SVI(settings["learning_rate"], schedule=schedule, precision=precision)
 
 

@@ -1,0 +1,188 @@
+"""Several processes that fit one model: each takes its part of the rows of a batch, and their gradients are averaged.
+
+Law: the objective is that of one process with the same batch. A part of m of the M rows is weighted by m / M, and the
+KL is the same in each process, so that the mean over processes counts it once.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, UnsupportedError
+from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.elbo import Elbo
+from whvi.inference.svi import SVI, SVIRun
+from whvi.likelihoods import Likelihood
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import Store
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""What torchrun tells its processes."""
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that share a fit, seen by one of them. By default it is alone.
+
+    >>> Team(rank=1, size=2).part(torch.arange(5))
+    tensor([3, 4])
+    """
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")  # noqa: RUF009 (it cannot change)
+    """Where the tensors that are sent must be."""
+    ending: ExitStack = field(default_factory=ExitStack, compare=False, repr=False)
+    """What is to be done before the group ends."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes and speaks for all."""
+        return self.rank == 0
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """What makes the seeds of this process its own."""
+        return () if self.leads else (self.rank,)
+
+    def part(self, rows: Tensor) -> Tensor:
+        """The rows of this process; where they do not divide, the first processes have one more."""
+        return rows.tensor_split(self.size)[self.rank]
+
+    def gather(self, *values: Tensor | float) -> Tensor:
+        """The values of all processes, (size, number of values), on the CPU and in float64. All must call it."""
+        own = torch.tensor([float(value) for value in values], dtype=torch.float64, device=self.device)
+        if self.size == 1:
+            return own.unsqueeze(0)
+        found = [torch.empty_like(own) for _ in range(self.size)]
+        dist.all_gather(found, own)
+        return torch.stack(found).cpu()
+
+    def agree(self, terms: Terms, stop: bool) -> tuple[Terms, bool]:
+        """The mean of the terms of all processes, and whether one of them is to stop."""
+        if self.size == 1:
+            return terms, stop
+        log_likelihood, kl, stops = self.gather(*terms, stop).unbind(1)
+        return Terms(log_likelihood.mean(), kl.mean()), bool(stops.any())
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Give the tensors of the first process to all."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
+
+
+@contextmanager
+def team(distributed: bool, device: torch.device | None = None) -> Iterator[Team]:
+    """The processes of this fit: those of torch.distributed, or of torchrun, whose group is then made and ended here.
+
+    Args:
+        distributed: whether there are others at all.
+        device: of the model.
+    """
+    device = device or torch.device("cpu")
+    with ExitStack() as ending:
+        if not distributed:
+            yield Team()
+            return
+        if not dist.is_available():
+            raise UnsupportedError("this torch was built without torch.distributed; fit in one process")
+        if not dist.is_initialized():
+            _join("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+            ending.callback(dist.destroy_process_group)
+        yield Team(dist.get_rank(), dist.get_world_size(), device, ending)
+
+
+def _join(backend: str) -> None:
+    """Make a group of the processes that torchrun started."""
+    missing = [name for name in _VARIABLES if name not in os.environ]
+    if missing:
+        raise ArgumentError(
+            f"distributed=True needs several processes, but {', '.join(missing)} are not set; start the program with "
+            "torchrun --nproc-per-node 2 ..., or call torch.distributed.init_process_group first"
+        )
+    from torch.distributed.distributed_c10d import PrefixStore
+
+    store, rank, size = _meeting_place()
+    # Names of their own for each group: what an earlier one left in the store is out of date.
+    names = PrefixStore(f"whvi.fit {next(_numbers)}", store)
+    dist.init_process_group(backend, store=names, rank=rank, world_size=size)
+
+
+@cache
+def _meeting_place() -> "tuple[Store, int, int]":
+    """Where processes meet that were told of each other, rank and size; kept, since a second one may find the first."""
+    from torch.distributed.rendezvous import rendezvous
+
+    store, rank, size = next(rendezvous("env://"))
+    return store, rank, size
+
+
+def launched() -> bool:
+    """Whether torchrun, or another launcher that speaks its language, started this process."""
+    return all(name in os.environ for name in _VARIABLES)
+
+
+def start(algorithm: Algorithm, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team) -> Run:
+    """Start on a model; in a group all processes do, from the tensors of the first."""
+    if group.size == 1:
+        return algorithm.init(model, likelihood, n_data)
+    if not isinstance(algorithm, SVI):
+        raise UnsupportedError(
+            f"several processes can share SVI and MAP, but not {type(algorithm).__name__}; fit in one process"
+        )
+    algorithm.check(model)
+    return SharedRun(algorithm, model, likelihood, n_data, group)
+
+
+class Objective(nn.Module):
+    """The two parts of the bound as the output of one module, so that torch sees all parameters that it depends on."""
+
+    def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
+        super().__init__()
+        self.settings, self.n_data = settings, n_data
+        self.model, self.likelihood = model, likelihood
+
+    def forward(self, x: Tensor, y: Tensor, weight: float) -> tuple[Tensor, Tensor]:
+        """Log-likelihood, times a weight, and KL."""
+        log_likelihood, kl = self.settings.estimate(self.model, self.likelihood, x, y, self.n_data)
+        return weight * log_likelihood, kl
+
+
+class SharedRun(SVIRun):
+    """SVI at work on one model in several processes. Each is given whole batches and takes its part.
+
+    The terms that a step reports are those of this process; their mean over all processes is that of the batch.
+    """
+
+    def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team) -> None:
+        super().__init__(settings, model, likelihood, n_data)
+        self.group = group
+        self.objective = nn.parallel.DistributedDataParallel(Objective(settings, model, likelihood, n_data))
+        group.ending.callback(self.close)
+
+    def close(self) -> None:
+        """Let go of the group. What holds it last ends its threads, and torch's reducer would do so in a deadlock."""
+        del self.objective.logger, self.objective.reducer
+
+    def estimate(self, x: Tensor, y: Tensor) -> Elbo:
+        """The parts of the objective at this process's rows."""
+        rows, size = len(x), self.group.size
+        if rows < size:
+            raise ArgumentError(
+                f"a batch of {rows} rows cannot be divided among {size} processes; make batches larger, or let a "
+                "DataLoader drop the last one"
+            )
+        x, y = self.group.part(x), self.group.part(y)
+        log_likelihood, kl = self.objective(x, y, len(x) * size / rows)
+        return Elbo(log_likelihood, kl, 1.0)

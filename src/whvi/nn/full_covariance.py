@@ -1,0 +1,54 @@
+"""A linear layer whose weights of each output are jointly Gaussian: all that a Gaussian posterior can say."""
+
+import torch
+from torch import Tensor
+
+from whvi.nn.mean_field import MeanFieldLinear
+from whvi.posterior import FullGaussian, Prior
+from whvi.posterior.spec import Spec
+
+
+class FullCovarianceLinear(MeanFieldLinear):
+    """y = W x + b, where row k of W is N(m_k, L_k L_k^T), independent of the others.
+
+    O(n^2) parameters and time for n inputs: for linear models of some thousand features at most.
+
+    Args, shapes and law: as for ``MeanFieldLinear``; ``weight_variance`` is also where variances start, times exp(-4).
+
+    >>> layer = FullCovarianceLinear(16, 1, bias=False)
+    >>> layer(torch.randn(8, 16)).shape, sum(p.numel() for p in layer.parameters())
+    (torch.Size([8, 1]), 152)
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool | Spec = True,
+        *,
+        prior_variance: float | Prior = 1.0,
+        draws: str = "example",
+        weight_variance: float | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            in_features,
+            out_features,
+            bias,
+            prior_variance=prior_variance,
+            draws=draws,
+            weight_variance=weight_variance,
+            device=device,
+            dtype=dtype,
+        )
+        start = self.weights
+        self.weights = FullGaussian(start.mean.detach(), start.log_std[0, 0].item())
+
+    def spread(self, x: Tensor) -> Tensor:
+        """Variance of the outputs, x^T L_k L_k^T x: (..., in) -> (..., out)."""
+        # One product with the roots side by side, (in, out * in).
+        roots = self.weights.covariance_root()
+        parts = (x @ roots.movedim(0, 1).flatten(1)).unflatten(-1, roots.shape[:2])
+        variance: Tensor = parts.square().sum(-1)
+        return variance

@@ -1,0 +1,135 @@
+"""What a prediction of a convolutional network costs: time, memory, and energy where the machine shows it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whvi_paper import measured
+from whvi_paper.blocks import Figure, Shown, Table
+from whvi_paper.jobs import Job
+from whvi_paper.predicting import LINEAR, WHOLE, measure
+from whvi_paper.store import Record
+
+NAME = "prediction-cost"
+TITLE = "Cost of a prediction of AlexNet"
+SOURCE = "Figure on energy, computational efficiency"
+PLANS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "model": "alexnet", "images": 256, "samples": 16,
+        "rows": {"whvi": 16, "mcd": 16, "nng": 256}, "rounds": {"whvi": 7, "mcd": 7, "nng": 1},
+    },
+    "quick": {
+        "model": "alexnet", "images": 32, "samples": 16,
+        "rows": {"whvi": 16, "mcd": 16}, "rounds": {"whvi": 3, "mcd": 3},
+    },
+    "smoke": {
+        "model": "simple-cnn", "images": 2, "samples": 2,
+        "rows": {"whvi": 2, "mcd": 2}, "rounds": {"whvi": 2, "mcd": 2},
+    },
+}  # fmt: skip
+"""``rows`` are the images of a pass: for each method a number at which it is fast. NNG draws its matrices anew in each
+pass, so it has one."""
+TEXT = (
+    "{images} images, {samples} functions drawn; float32, one thread, networks that are not trained (the time does not "
+    "depend on that). The methods take turns in one process; medians. WHVI and MC dropout have the same convolutions, "
+    "with dropout: they differ in the linear maps alone, so these are measured by themselves too, on random "
+    "features. {told} Memory is what parameters and buffers take, and the most that a pass holds at once "
+    "besides, by torch's profiler. {energy}{nng} {where}"
+)
+NNG = " The matrix Gaussian (NNG) draws full matrices, which takes so long that it has fewer turns: {turns}."
+
+
+def jobs(profile: str) -> list[Job]:
+    """One process measures all, so that ratios can be trusted."""
+    plan = measured.plan(PLANS, profile)
+    inputs = tuple({"part": part, **plan} for part in (WHOLE, LINEAR))
+    return [Job(NAME, "prediction of convolutional networks", inputs, measure, cost=10.0)]
+
+
+def show(records: Sequence[Record]) -> Shown:
+    """Time and memory of each method, and the ratios to WHVI."""
+    parts = {record["inputs"]["part"]: record for record in records}
+    parts = {part: parts[part] for part in (WHOLE, LINEAR) if part in parts}
+    if not parts:
+        return Shown(NAME, TITLE, SOURCE, "Not measured yet.", ())
+    inputs = next(iter(parts.values()))["inputs"]
+    text = TEXT.format(
+        images=inputs["images"],
+        samples=inputs["samples"],
+        told=told(parts),
+        energy=energy_told(parts),
+        nng=NNG.format(turns=inputs["rounds"]["nng"]) if "nng" in inputs["rounds"] else "",
+        where=measured.where(records),
+    )
+    words = "Seconds of each method for the whole network and for its linear maps, and memory; the table has them."
+    drawing = Figure("Time and memory of a prediction", draw(parts), alternative=words)
+    return Shown(NAME, TITLE, SOURCE, text, (drawing, table(parts)))
+
+
+def told(parts: Mapping[str, Record]) -> str:
+    """How much longer MC dropout takes than WHVI."""
+    words = []
+    for part, record in parts.items():
+        time, cpu = (record["results"]["metrics"][kind] for kind in ("seconds", "cpu_seconds"))
+        ratios = [one["mcd"] / one["whvi"] for one in (time, cpu)]
+        words.append(f"{ratios[0]:.2f} for the {part} ({ratios[1]:.2f} in CPU seconds)")
+    return (
+        f"The time of MC dropout divided by that of WHVI is {', '.join(words)}. The paper calls WHVI 51 % faster for "
+        f"the network, on a GPU: a ratio of 1.51, if it speaks of speed."
+    )
+
+
+def energy_told(parts: Mapping[str, Record]) -> str:
+    """Joules relative to WHVI, or that there are none."""
+    joules = next(iter(parts.values()))["results"]["metrics"]["joules"]
+    if not {"whvi", "mcd"} <= joules.keys():
+        return "Energy is not exposed by this machine; CPU seconds stand for it."
+    ratio = joules["mcd"] / joules["whvi"]
+    return f"Energy is that of the whole processor: MC dropout takes {ratio:.2f} times that of WHVI."
+
+
+def table(parts: Mapping[str, Record]) -> Table:
+    """A row for each part and method."""
+    rows = []
+    for part, record in parts.items():
+        metrics = record["results"]["metrics"]
+        for method, seconds in metrics["seconds"].items():
+            size, joules = metrics["bytes"].get(method), metrics["joules"].get(method)
+            rows.append(
+                measured.cells(
+                    f"{part}, {measured.LABELS[method]}",
+                    f"{metrics['numbers'][method]:,}",
+                    f"{seconds:.3g}",
+                    f"{seconds / metrics['seconds']['whvi']:.2f}",
+                    f"{metrics['cpu_seconds'][method]:.3g}",
+                    "–" if size is None else f"{size / 1e6:,.0f}",
+                    "not exposed here" if joules is None else f"{joules:.3g}",
+                )
+            )
+    head = ("part, method", "parameters", "seconds", "relative to WHVI", "CPU seconds", "memory, MB", "joules")
+    return Table("A prediction of all images", head, rows)
+
+
+def draw(parts: Mapping[str, Record]) -> str:
+    """Panels with a point for each method, on a logarithmic axis: time of each part, and memory."""
+    from matplotlib.figure import Figure as Canvas
+
+    from whvi_paper.report.svg import figure_svg
+
+    found = {part: record["results"]["metrics"] for part, record in parts.items()}
+    panels = {f"{part}: seconds": metrics["seconds"] for part, metrics in found.items()}
+    if WHOLE in found:
+        panels["network: memory, MB"] = {name: size / 1e6 for name, size in found[WHOLE]["bytes"].items()}
+    canvas = Canvas(figsize=(3.3 * len(panels), 2.0), layout="constrained")
+    for axis, (title, values) in zip(canvas.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for height, (name, value) in enumerate(reversed(values.items())):
+            axis.plot([value], [height], "o", color=measured.COLOURS[name])
+            text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+            axis.annotate(text, (value, height), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+        axis.set_yticks(range(len(values)), [measured.LABELS[name] for name in reversed(values)])
+        axis.set(
+            xscale="log", xlim=(min(values.values()) / 2, 2 * max(values.values())), ylim=(-0.5, len(values) - 0.3)
+        )
+        axis.set_title(title, fontsize=10)
+        axis.tick_params(labelsize=8, which="both")
+        axis.grid(alpha=0.3)
+    return figure_svg(canvas)

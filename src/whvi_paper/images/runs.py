@@ -1,0 +1,95 @@
+"""Records of convolutional networks, as several exhibits show them: by network and method, and beside the paper's."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import nan
+
+from whvi_paper import grid, printed
+from whvi_paper.blocks import Entry
+from whvi_paper.measured import COLOURS as OTHER_COLOURS
+from whvi_paper.report.compare import label
+from whvi_paper.store import Record
+
+NETWORKS = {"vgg16": "VGG16", "alexnet": "AlexNet", "resnet18": "ResNet-18", "simple-cnn": "simple CNN"}
+"""As they are shown, in the paper's order."""
+METHODS = ("whvi", "nf-whvi", "mcd", "mfg", "nng")
+"""In the order in which they are shown."""
+COLOURS = OTHER_COLOURS | {"nf-whvi": "C5"}
+PRINTED_DATASET = "cifar10"
+"""What the paper's numbers are about."""
+PAPER = (
+    "The paper has a constant rate in a setup that it calls similar to that of its other networks: about 50,500 steps, "
+    "which are 259 epochs, and predictions from 64 functions."
+)
+NORMALISATION = (
+    "Its tables name convolutions, poolings and linear maps, but no normalisation. Here VGG16 and ResNet-18 "
+    "have batch normalisation, as they do elsewhere. That of AlexNet has no parameters: it can be trained at the same "
+    "rates then, and has as many parameters as the paper says."
+)
+
+Runs = dict[str, dict[str, Record]]
+"""Network -> method -> record, both in the order in which they are shown."""
+
+
+def by_network(records: Iterable[Record]) -> Runs:
+    """The records in their places; networks without any are left out."""
+    found: Runs = {model: {} for model in NETWORKS}
+    for record in sorted(records, key=lambda record: METHODS.index(record["inputs"]["method"])):
+        found[record["inputs"]["model"]][record["inputs"]["method"]] = record
+    return {model: done for model, done in found.items() if done}
+
+
+def rows(runs: Runs) -> list[tuple[str, Record]]:
+    """The name of each row of a table, and its record.
+
+    >>> rows({"vgg16": {"nf-whvi": {"name": "abc"}}})
+    [('VGG16, NF-WHVI', {'name': 'abc'})]
+    """
+    return [(row_name(model, method), record) for model, done in runs.items() for method, record in done.items()]
+
+
+def row_name(model: str, method: str) -> str:
+    """Network and method, as they are shown."""
+    return f"{NETWORKS[model]}, {label(method)}"
+
+
+def entries(exhibit: str, runs: Runs, metrics: Sequence[str]) -> list[Entry]:
+    """Our numbers beside the paper's; of a network that was run, the paper's for methods that were not come too."""
+    found = []
+    for model, done in runs.items():
+        dataset = next(iter(done.values()))["inputs"]["dataset"]
+        for method in METHODS:
+            for metric in metrics:
+                paper = printed.convnet(method, model, metric) if dataset == PRINTED_DATASET else None
+                if method in done or paper is not None:
+                    place = Entry(exhibit, method, dataset, model, 0, 0, metric, nan, nan, 0, paper)
+                    place = replace(place, paper_decimals=printed.CONVNET_DECIMALS)
+                    found.append(grid.filled(place, [done[method]] if method in done else []))
+    return found
+
+
+def told(runs: Runs) -> str:
+    """What was run, from the records."""
+    records = [record for done in runs.values() for record in done.values()]
+    inputs = [record["inputs"] for record in records]
+    epochs = (f"{NETWORKS[model]} {_all(one['inputs']['epochs'] for one in runs[model].values())}" for model in runs)
+    return (
+        f"WHVI is in the linear maps, with MC dropout in the filters, as in the paper; other methods are in both. "
+        f"Epochs: {', '.join(epochs)}. All methods of a network have as many, the same moved and mirrored images in "
+        f"batches of {_all(one['configuration']['batch_size'] for one in inputs)}, and the same schedule "
+        f"({_all(one['configuration']['schedule'] for one in inputs)}). The highest rate is "
+        f"{'; '.join(dict.fromkeys(map(_rate, records)))}. "
+        f"A prediction is the mean of {_all(one['samples'] for one in inputs)} functions. "
+        f"One run each: neither the paper nor this has a spread.\n\n{PAPER} {NORMALISATION}"
+    )
+
+
+def _rate(record: Record) -> str:
+    inputs = record["inputs"]
+    steps = "natural gradients" if inputs["method"] == "nng" else "Adam"
+    return f"{inputs['configuration']['learning_rate']:g} of {steps}, in {record['results']['precision']} precision"
+
+
+def _all(values: Iterable[object]) -> str:
+    """The different ones."""
+    return " or ".join(dict.fromkeys(map(str, values)))

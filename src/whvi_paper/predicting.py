@@ -1,0 +1,61 @@
+"""Predictions of a convolutional network, or of its linear maps alone: what they cost under each method."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import whvi
+from whvi.bench.suite import machine
+from whvi.likelihoods import Categorical
+from whvi.models import convnet
+from whvi_paper import cost
+from whvi_paper.energy import in_turn
+from whvi_paper.jobs import Inputs, Report, Results
+from whvi_paper.measured import one_thread
+
+CLASSES = 10
+WHOLE, LINEAR = "network", "linear maps"
+"""What is measured: all of a network, or what comes after its convolutions."""
+
+
+def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
+    """Seconds, CPU seconds and joules of each method, and its memory where the whole network is measured."""
+    results: list[Results] = []
+    for one in inputs:
+        with one_thread():
+            torch.manual_seed(0)
+            parts = {method: part_of(one, method) for method in one["rows"]}
+            calls = {method: prediction(*parts[method], one, method) for method in parts}
+            metrics: dict[str, Any] = {"machine": machine(), "numbers": {}, "bytes": {}}
+            for method, (model, x) in parts.items():
+                held = cost.held(model)
+                metrics["numbers"][method] = sum(p.numel() for p in model.parameters())
+                if one["part"] == WHOLE:  # also the warm-up
+                    one_pass = prediction(model, x[: one["rows"][method]], one, method)
+                    peak = cost.peak(one_pass, folder / "trace.json")
+                    metrics["bytes"][method] = sum(tensor.nbytes for tensor in held) + peak
+            metrics |= in_turn(calls, one["rounds"])
+        results.append({"metrics": metrics})
+        report(len(results) / len(inputs))
+    return results
+
+
+def part_of(one: Inputs, method: str) -> tuple[nn.Module, Tensor]:
+    """A network and images, or its linear maps and features as a ReLU gives them, all random."""
+    network = convnet(one["model"], method, classes=CLASSES).eval()
+    images = torch.randn(one["images"], 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    if one["part"] == WHOLE:
+        return network, images
+    start = next(place for place, layer in enumerate(network) if isinstance(layer, nn.Flatten)) + 1
+    with torch.no_grad():
+        width = network[:start](images[:1]).shape[1]
+    return network[start:], torch.randn(len(images), width).relu()
+
+
+def prediction(model: nn.Module, x: Tensor, one: Inputs, method: str) -> Callable[[], object]:
+    """Class probabilities of all rows, from so many functions."""
+    likelihood, rows = Categorical(CLASSES), one["rows"][method]
+    return lambda: whvi.predict(model, x, one["samples"], likelihood=likelihood, batch_rows=rows, seed=0).mean
