@@ -172,3 +172,16 @@ def test_errors_name_the_argument() -> None:
         MatrixGaussianConv2d(3, 4, 3)(torch.zeros(4, 4, 4))
     with pytest.raises(DtypeError, match="float64"):
         MatrixGaussianLinear(3, 4)(torch.zeros(3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 40])  # few rows do without the matrix
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_rows_and_many_meet_the_same_matrix(rows: int, bias: bool) -> None:
+    layer = spread_out(MatrixGaussianLinear(9, 7, bias, **F64))
+    x = torch.randn(3 * rows, 9, **F64)
+    with wnn.sampling(layer, 3) as draws:
+        draw = draws[layer]
+        assert draw is not None
+        weight, value = layer.weight(draw), layer.bias_value(draw)
+        expected = x.unflatten(0, (3, rows)) @ weight.mT + (0.0 if value is None else value.unsqueeze(-2))
+        torch.testing.assert_close(layer(x), expected.flatten(0, 1))

@@ -161,6 +161,21 @@ class MatrixGaussianLinear(MatrixGaussian):
         super().__init__(1, shape, bias, prior_variance, draws, weight_variance, device, dtype)
         self.in_features, self.out_features = in_features, out_features
 
+    def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
+        """The layer at a draw or at its mean. For few rows L (E (R^T x)) is cheaper than the matrix L E R^T."""
+        shape = () if draw is None else shape_of(draw)
+        rows = math.prod(x.shape[len(shape) : -1])
+        out, columns = self.mean.shape
+        few = rows * (out**2 + out * columns + columns**2) < out * columns * (out + columns)
+        if draw is None or not few or (shape and shape == tuple(x.shape[:-1])):
+            return super().evaluate(x, draw)
+        centre = self._centre(x)
+        with full_precision(x):
+            noise = standard_normal(x, (*shape, out, columns), draw.seed, 0)
+            seen = self._seen(x).reshape(*shape, rows, columns)
+            spread = seen @ noise.mT @ wide(self.output_root[0]).mT
+        return centre + spread.reshape(centre.shape).to(centre.dtype)
+
     def apply_one(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """(..., in) and (out, in) -> (..., out)."""
         return linear(x, weight, bias)
@@ -173,13 +188,21 @@ class MatrixGaussianLinear(MatrixGaussian):
 
     def apply_each(self, x: Tensor, draw: Draw) -> Tensor:
         """One normal vector for each example in place of a matrix: (..., in) -> (..., out)."""
-        centre = self.apply_one(x, *self.split(in_precision_of(x, self.matrix())))
-        left, right = wide(self.output_root[0]), wide(self.input_root[0])
+        centre = self._centre(x)
         with full_precision(x):
-            seen = linear(wide(x), right[: self.in_features].mT, right[-1] if self.has_bias else None)
             noise = standard_normal(x, tuple(centre.shape), draw.seed, 0)
-            spread: Tensor = linear(noise, left) * torch.linalg.vector_norm(seen, dim=-1, keepdim=True)
+            length = torch.linalg.vector_norm(self._seen(x), dim=-1, keepdim=True)
+            spread: Tensor = linear(noise, wide(self.output_root[0])) * length
         return centre + spread.to(centre.dtype)
+
+    def _centre(self, x: Tensor) -> Tensor:
+        """M x: (..., in) -> (..., out)."""
+        return self.apply_one(x, *self.split(in_precision_of(x, self.matrix())))
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """R^T x, with the one of the bias: (..., in) -> (..., columns)."""
+        right = wide(self.input_root[0])
+        return linear(wide(x), right[: self.in_features].mT, right[-1] if self.has_bias else None)
 
     def input_rows(self, x: Tensor) -> Tensor:
         """(..., in) -> (1, rows, columns)."""
