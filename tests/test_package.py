@@ -55,7 +55,11 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/index.md", "docs/layers.md", "docs/law.md", "docs/inference.md", "docs/models.md"]
+    "page",
+    [
+        "README.md",
+        *(f"docs/{name}.md" for name in ("index", "layers", "law", "inference", "models", "gaussian-processes")),
+    ],
 )
 def test_examples_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

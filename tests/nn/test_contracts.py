@@ -1,7 +1,7 @@
 """Every combination of structure, scales, posterior and layer through the shipped contract."""
 
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import combinations, cycle, product
 from typing import Any, TypeVar
 
 import pytest
@@ -34,6 +34,23 @@ def cases() -> Iterator[Case]:
     for word, scales, posterior in product(STRUCTURES, SCALES, POSTERIORS):
         if "S" in word or scales == "optimised":
             yield word, scales, posterior
+
+
+def few_cases() -> Iterator[Case]:
+    """Each word, each kind of scales and each posterior at least once."""
+    words = cycle((("SHGHS", "optimised"), ("SHGH", "diagonal"), ("GH", "optimised"), ("SHGHSH", "diagonal")))
+    for posterior, (word, scales) in zip(POSTERIORS, words, strict=False):
+        yield word, scales, posterior
+
+
+GRAPHS = ("test_compile", "test_export")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """All cases for each law and layer. Graphs take long to trace, so all cases for one layer, and few for others."""
+    if "case" in metafunc.fixturenames:
+        few = metafunc.function.__name__ in GRAPHS and metafunc.cls is not TestStacked
+        metafunc.parametrize("case", list(few_cases() if few else cases()), ids="-".join)
 
 
 def options(case: Case) -> dict[str, Any]:
@@ -86,28 +103,24 @@ class WHVIContract(LayerContract):
         assert_close(layer.kl(), expected, 1e-10)
 
 
-@pytest.mark.parametrize("case", list(cases()), ids="-".join)
 class TestStacked(WHVIContract):
     @pytest.fixture
     def layer(self, case: Case) -> WHVILinear:
         return settled(WHVILinear(2, 5, share_g="S" in case[0], **options(case)))
 
 
-@pytest.mark.parametrize("case", list(cases()), ids="-".join)
 class TestEmbedded(WHVIContract):
     @pytest.fixture
     def layer(self, case: Case) -> WHVILinear:
         return settled(WHVILinear(2, 3, layout="embed", **options(case)))
 
 
-@pytest.mark.parametrize("case", list(cases()), ids="-".join)
 class TestColumn(WHVIContract):
     @pytest.fixture
     def layer(self, case: Case) -> WHVIColumn:
         return settled(WHVIColumn(7, 2, **options(case)))
 
 
-@pytest.mark.parametrize("case", list(cases()), ids="-".join)
 class TestConvolution(WHVIContract):
     @pytest.fixture
     def layer(self, case: Case) -> WHVIConv2d:

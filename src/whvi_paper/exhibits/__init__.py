@@ -16,9 +16,11 @@ from whvi_paper.exhibits import (
     convnets,
     covariance,
     filters,
+    gaussian_processes,
     inference_time,
     out_of_distribution,
     prediction_cost,
+    process_cost,
     reliability,
     structures,
     tensor,
@@ -51,7 +53,7 @@ class Exhibit(Protocol):
 _MODULES = (
     covariance, complexity, structures, tensor, toy, uci_regression, yacht_width, uci_shallow, uci_widths,
     classification, convnets, reliability, out_of_distribution, filters, capacity, inference_time, prediction_cost,
-    transform_time, approximation,
+    transform_time, approximation, gaussian_processes, process_cost,
 )  # fmt: skip
 EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}
 """All exhibits by name, in the order of the report."""

@@ -9,11 +9,19 @@ import pytest
 from whvi.errors import ArgumentError
 from whvi.io import canonical
 from whvi_paper.blocks import Figure, Table
-from whvi_paper.exhibits import approximation, complexity, covariance, inference_time, prediction_cost, transform_time
+from whvi_paper.exhibits import (
+    approximation,
+    complexity,
+    covariance,
+    inference_time,
+    prediction_cost,
+    process_cost,
+    transform_time,
+)
 from whvi_paper.report.svg import check_svg
 from whvi_paper.store import Record, name_of
 
-MODULES = (approximation, complexity, covariance, inference_time, prediction_cost, transform_time)
+MODULES = (approximation, complexity, covariance, inference_time, prediction_cost, process_cost, transform_time)
 every = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.NAME)
 
 

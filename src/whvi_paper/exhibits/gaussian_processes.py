@@ -1,0 +1,90 @@
+"""Gaussian processes on simulators: test error against the number of parameters, for each method."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from whvi_paper import measured
+from whvi_paper.blocks import Figure, Shown
+from whvi_paper.jobs import Job
+from whvi_paper.processes.shown import Cells, draw, table, told
+from whvi_paper.processes.training import train
+from whvi_paper.store import Record
+
+NAME = "gaussian-processes"
+TITLE = "Gaussian processes with random features and with inducing points"
+SOURCE = "Supplement, figure on test error against the number of parameters"
+DATASETS = ("borehole", "hartmann6", "rastrigin5", "robot", "otlcircuit")
+METHODS = ("whvi", "vi", "svgp")
+CONFIGURATION = {
+    "projection": "gaussian", "learn": True, "learning_rate": 6e-4, "schedule": "constant",
+    "batch_size": 256, "noise_variance": 0.0004, "frozen_steps": 10_000,
+}  # fmt: skip
+"""The paper's, but for the batches, of which it says nothing."""
+RATES = {"hartmann6": {"learning_rate": 5e-3}}
+TUNED = {"learning_rate": 1e-2, "schedule": "cosine", "frozen_steps": 1_000}
+VARIATIONS: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
+    "orthogonal": (["whvi"], {"projection": "orthogonal"}),
+    "fastfood": (["whvi"], {"projection": "fastfood"}),
+    "fixed": (["whvi"], {"learn": False}),
+    "tuned": (METHODS, TUNED),
+    "tuned orthogonal": (["whvi"], {**TUNED, "projection": "orthogonal"}),
+}
+"""Ours, at the largest side: the methods, and what is other than in the paper."""
+PLANS: dict[str, dict[str, Any]] = {
+    "paper": {"datasets": DATASETS, "sides": (16, 32, 64), "steps": 12_000, "samples": 32, "rows": 1000, "exact": 200},
+    "quick": {
+        "datasets": ("otlcircuit",), "sides": (16, 32), "steps": 600, "samples": 16, "rows": 300, "exact": 50,
+    },
+    "smoke": {"datasets": ("rastrigin5",), "sides": (4,), "steps": 12, "samples": 4, "rows": 40, "exact": 3},
+}  # fmt: skip
+"""``rows`` and ``exact`` are the rows and steps of the exact process."""
+SECONDS = {"whvi": 5e-6, "vi": 2e-3, "svgp": 1e-2}
+"""Of a step, roughly: of WHVI for each feature."""
+
+
+def jobs(profile: str) -> list[Job]:
+    """One for each dataset, method, covariance, side and variation."""
+    plan = measured.plan(PLANS, profile)
+    found = []
+    for dataset in plan["datasets"]:
+        for side, method, covariance in product(plan["sides"], METHODS, ("diagonal", "full")):
+            found.append(_job(plan, dataset, method, covariance, side, "paper", RATES.get(dataset, {})))
+        for variation, (methods, changes) in VARIATIONS.items():
+            for method, covariance in product(methods, ("diagonal", "full")):
+                settings = {**RATES.get(dataset, {}), **changes}
+                found.append(_job(plan, dataset, method, covariance, plan["sides"][-1], variation, settings))
+        found.append(_exact(plan, dataset))
+    return found
+
+
+def _job(
+    plan: dict[str, Any], dataset: str, method: str, covariance: str, side: int, variation: str, changes: dict[str, Any]
+) -> Job:
+    steps, settings = plan["steps"], {**CONFIGURATION, **changes}
+    settings["frozen_steps"] = settings["frozen_steps"] * steps // PLANS["paper"]["steps"]
+    inputs = {
+        "task": "gaussian process", "dataset": dataset, "method": method, "covariance": covariance, "side": side,
+        "variation": variation, "steps": steps, "samples": plan["samples"], "configuration": settings, "seed": 0,
+    }  # fmt: skip
+    seconds = SECONDS[method] * (side**2 if method == "whvi" else 1) * steps
+    return Job(NAME, f"{method} {covariance} {dataset} {side} {variation}", (inputs,), train, cost=seconds / 60)
+
+
+def _exact(plan: dict[str, Any], dataset: str) -> Job:
+    settings = {**CONFIGURATION, "learning_rate": 5e-2, "schedule": "cosine", "frozen_steps": 0}
+    inputs = {
+        "task": "gaussian process", "dataset": dataset, "method": "exact", "covariance": "full", "variation": "exact",
+        "rows": plan["rows"], "steps": plan["exact"], "configuration": settings, "seed": 0,
+    }  # fmt: skip
+    return Job(NAME, f"exact {dataset}", (inputs,), train, cost=2.0)
+
+
+def show(records: Sequence[Record]) -> Shown:
+    """A panel for each dataset and covariance, the numbers, and what they say."""
+    cells = Cells(records)
+    if not cells.found:
+        return Shown(NAME, TITLE, SOURCE, "Not trained yet.", ())
+    words = "RMSE against the number of parameters, a panel for each dataset and covariance; the table has the numbers."
+    drawing = Figure("Test error against parameters", draw(cells), alternative=words)
+    return Shown(NAME, TITLE, SOURCE, told(cells), (drawing, *(table(cells, name) for name in ("rmse", "mnll"))))

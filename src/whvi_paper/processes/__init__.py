@@ -1,0 +1,1 @@
+"""Gaussian processes on simulators: random features under each posterior, and their rivals."""
