@@ -56,7 +56,8 @@ def build_app() -> "Typer":
     import typer
 
     app = typer.Typer(
-        help="Walsh-Hadamard variational inference: the transform, its kernel and its speed.",
+        help="Walsh-Hadamard variational inference: the kernel and its speed, networks and their sizes, and what "
+        "installed packages add, such as training and the paper's tables and figures.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

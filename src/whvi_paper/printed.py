@@ -123,6 +123,10 @@ _CONVNETS: dict[tuple[str, str], tuple[float | None, float | None]] = {
 CONVNET_DECIMALS = 4
 """Of the MNLL, and of the error as a share."""
 
+FILTERS: dict[str, Pair] = {"mcd": (0.281, 0.882), "whvi": (0.427, 1.223), "low-rank-mcd": (0.469, 1.434)}
+"""Figure "Inference of convolutional filters", CIFAR-10: test error and MNLL by what the filters have; no spread."""
+FILTER_DECIMALS = 3
+
 
 def regression(method: str, dataset: str, metric: str, depth: int, width: int) -> Pair | None:
     """What the paper prints for a network on a regression dataset, or None; MNLL as printed.

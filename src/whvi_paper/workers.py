@@ -27,6 +27,9 @@ from whvi_paper.jobs import Inputs, Job, Results
 from whvi_paper.measured import one_thread
 from whvi_paper.store import check_results
 
+TIMES = "times.json"
+"""Of a task, in its folder: the file of its ``Clock``."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -65,7 +68,7 @@ def execute(task: Task) -> Outcome:
     with _one_at_a_time, one_thread():
         try:
             task.folder.mkdir(parents=True, exist_ok=True)
-            clock = Clock(task.folder / "times.json")
+            clock = Clock(task.folder / TIMES)
             report(0.0)
             results = task.job.function(task.inputs, task.folder, report)
             check_results(results, len(task.inputs))

@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whvi.errors import WhviError
-from whvi.models import MODELS, TREATMENTS, Treatment, alexnet, convnet, count, simple_cnn, treatment
+from whvi.inference import SVI
+from whvi.likelihoods import Categorical
+from whvi.models import MODELS, TREATMENTS, Treatment, alexnet, convnet, count_parameters, simple_cnn, treatment
 from whvi.models.convnets import ResidualBlock
-from whvi.models.treatments import FILTERS, LINEAR, dense_filters, dense_linear
+from whvi.models.treatments import FILTERS, LINEAR, dense_filters, dense_linear, low_rank_filters
 from whvi.nn import WHVIConv2d, WHVILinear, kl, sampling
 from whvi.nn.model import bayesian_layers
 from whvi.testing import assert_close
@@ -45,6 +47,29 @@ def test_a_treatment_trains(of: str) -> None:
     assert divergence.isfinite()
     if of != "nf-whvi":  # which estimates it
         assert_close(divergence, sum((layer.kl() for layer in layers), torch.zeros(())), 1e-6)
+
+
+@pytest.mark.parametrize("of", ["whvi", "whvi-filters", "mcd", "low-rank-mcd"])
+def test_a_step_in_bf16_is_near_one_in_full_precision(of: str) -> None:
+    """With the same draws the likelihood and its gradient differ by rounding; the KL is in full precision anyway."""
+    model, x, y = simple_cnn(of), images(4), torch.arange(4)
+    found, gradients = [], []
+    for precision in ("full", "bf16"):
+        twin = copy.deepcopy(model)
+        torch.manual_seed(1)
+        run = SVI(1e-3, precision=precision).init(twin, Categorical(10), 4)
+        found.append(run.update(x, y, 0))
+        gradients.append({name: parameter.grad for name, parameter in twin.named_parameters()})
+    (full, low), (full_gradients, low_gradients) = found, gradients
+    assert low.log_likelihood != full.log_likelihood  # or it was not in bf16
+    assert float(low.log_likelihood) == pytest.approx(float(full.log_likelihood), rel=0.02)
+    assert torch.equal(low.kl, full.kl)
+    for name, gradient in low_gradients.items():
+        assert gradient is not None, name
+        assert gradient.dtype == torch.float32, name
+        assert gradient.isfinite().all(), name
+    whole, rounded = (torch.cat([part.flatten() for part in one.values()]) for one in (full_gradients, low_gradients))
+    assert functional.cosine_similarity(whole, rounded, dim=0) > 0.99
 
 
 @pytest.mark.parametrize("of", TREATMENTS)
@@ -81,8 +106,8 @@ def test_a_network_runs_and_has_the_parameters_that_are_counted(name: str) -> No
     assert y.shape == (2, 7)
     (y.square().sum() + kl(model)).backward()
     assert all(p.grad is not None and p.grad.any() for p in model.parameters())
-    counted = count(name, "nf-whvi", classes=7)
-    assert counted.all == sum(p.numel() for p in model.parameters())
+    counted = count_parameters(name, "nf-whvi", classes=7)
+    assert counted.total == sum(p.numel() for p in model.parameters())
     assert counted.other == sum(
         p.numel() for m in model.modules() if isinstance(m, nn.BatchNorm2d) for p in m.parameters()
     )
@@ -91,13 +116,13 @@ def test_a_network_runs_and_has_the_parameters_that_are_counted(name: str) -> No
 @pytest.mark.parametrize(("of", "parameters"), [("dense", 23272266), ("whvi", 2310996), ("nf-whvi", 2366301)])
 def test_alexnet_has_the_papers_parameters(of: str, parameters: int) -> None:
     """23.3M, 9.9 % and 10.2 %."""
-    found = count("alexnet", of)
-    assert found.all == parameters
+    found = count_parameters("alexnet", of)
+    assert found.total == parameters
     assert found.linear + found.filters == parameters  # its normalisation has none
 
 
 def shapes(name: str) -> list[tuple[int, ...]]:
-    return [layer.shape for layer in count(name, "dense").layers]
+    return [layer.shape for layer in count_parameters(name, "dense").layers]
 
 
 def chain(*channels: int) -> list[tuple[int, ...]]:
@@ -119,7 +144,7 @@ def test_layers_have_the_dimensions_of_the_papers_tables() -> None:
 def test_dense_counts_are_those_of_the_dimensions() -> None:
     for name in MODELS:
         biases = name != "resnet18"  # whose normalisation makes those of convolutions idle
-        for layer in count(name, "dense").layers:
+        for layer in count_parameters(name, "dense").layers:
             weights = torch.Size(layer.shape).numel()
             assert layer.parameters == weights + (layer.shape[0] if biases or layer.kind == "linear" else 0)
 
@@ -167,9 +192,9 @@ def test_a_treatment_of_ones_own_fits_in() -> None:
     assert model(images(2)).shape == (2, 3)
     assert [layer.draws for layer in bayesian_layers(model)] == ["example"] * 5
     assert not any(isinstance(module, nn.BatchNorm2d) for module in model)
-    found = count("alexnet", own, classes=3)
+    found = count_parameters("alexnet", own, classes=3)
     assert found.linear == 1024 * 4096 + 4096 * 4096 + 4096 * 3
-    assert found.all == sum(p.numel() for p in model.parameters())
+    assert found.total == sum(p.numel() for p in model.parameters())
 
 
 def test_networks_start_from_weights_of_he() -> None:
@@ -183,6 +208,15 @@ def test_networks_start_from_weights_of_he() -> None:
             fan_in = found[0][0].numel()
             assert float(torch.stack(found).var()) == pytest.approx(2 / fan_in, rel=0.3), name
     assert not dense_linear(3, 4).bias.any()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_low_rank_filters_have_about_as_many_parameters_as_those_under_whvi(bias: bool) -> None:
+    """As many as a rank allows: one more would be too many."""
+    layer, wanted = low_rank_filters(64, 64, 3, bias=bias), WHVIConv2d(64, 64, 3, bias=bias)
+    size, most = (sum(p.numel() for p in module.parameters()) for module in (layer, wanted))
+    assert (layer.bias_value(None) is not None) == bias
+    assert size <= most < size + 64 * 9 + 64
 
 
 def test_names_of_treatments() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from whvi import cli
-from whvi.models import MODELS, TREATMENTS, count
+from whvi.models import MODELS, TREATMENTS, count_parameters
 
 
 def run(
@@ -40,11 +40,11 @@ def test_without_a_network_those_there_are(monkeypatch: pytest.MonkeyPatch, caps
 def test_one_treatment_layer_by_layer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(monkeypatch, capsys, "vgg16", "--treatment", "whvi", "--json")
     rows = json.loads(out)
-    found = count("vgg16", "whvi")
+    found = count_parameters("vgg16", "whvi")
     assert code == 0
     assert [row["weight"] for row in rows[:2]] == ["32 x 3 x 3 x 3", "32 x 32 x 3 x 3"]
     assert [row["parameters"] for row in rows[:-2]] == [layer.parameters for layer in found.layers]
-    assert sum(row["parameters"] for row in rows[:-1]) == rows[-1]["parameters"] == found.all
+    assert sum(row["parameters"] for row in rows[:-1]) == rows[-1]["parameters"] == found.total
     assert rows[-3] == {
         "layer": "linear", "weight": "10 x 256", "parameters": 1044, "dense": 2570, "share_of_dense": 1044 / 2570,
     }  # fmt: skip
@@ -58,8 +58,8 @@ def test_json_has_the_numbers_of_the_table(monkeypatch: pytest.MonkeyPatch, caps
     rows = {row["treatment"]: row for row in json.loads(run(monkeypatch, capsys, "resnet18", "--json")[1])}
     assert list(rows) == list(TREATMENTS)
     for row in rows.values():
-        assert row["linear"] + row["filters"] + row["other"] == row["all"]
-        assert row["share_of_dense"] == row["all"] / rows["dense"]["all"]
+        assert row["linear"] + row["filters"] + row["other"] == row["total"]
+        assert row["share_of_dense"] == row["total"] / rows["dense"]["total"]
 
 
 @pytest.mark.parametrize(

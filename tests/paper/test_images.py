@@ -2,10 +2,12 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from whvi.errors import WhviError
+from whvi.errors import ArgumentError, WhviError
+from whvi.inference import fit
+from whvi.likelihoods import Categorical
 from whvi_paper.data import load
 from whvi_paper.images.augmentation import Augment, Standardise
 
@@ -75,6 +77,21 @@ def test_draws_come_from_torchs_generator() -> None:
 
     assert torch.equal(under(1), under(1))
     assert not torch.equal(under(1), under(2))
+
+
+@pytest.mark.parametrize("transform", [Standardise(), Augment()])
+def test_images_stay_on_their_device(transform: Standardise) -> None:
+    found = transform(pixels().to("meta"))
+    assert (found.device.type, found.shape) == ("meta", (6, 3, 32, 32))
+
+
+def test_a_set_without_images_is_told_before_one_is_transformed() -> None:
+    def transform(images: Tensor) -> Tensor:
+        raise AssertionError("there is nothing to transform")
+
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
+    with pytest.raises(ArgumentError, match="no rows"):
+        fit(model, Categorical(10), (pixels(0), torch.zeros(0).long()), steps=1, transform=transform)
 
 
 @pytest.mark.parametrize(

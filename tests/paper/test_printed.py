@@ -25,6 +25,23 @@ CONVNETS = r"""
 """The table in the paper's source, without its rules."""
 
 
+FILTERS = r"""
+    {W_conv with MCD -- W_lin with WHVI}          & Error = 0.281, MNLL = 0.882
+    {W_conv with WHVI -- W_lin with WHVI}         & Error = 0.427, MNLL = 1.223
+    {W_conv low-rank with MCD -- W_lin with WHVI} & Error = 0.469, MNLL = 1.434
+"""
+"""The legend of the figure on filters in the paper's source, without its lines."""
+
+
+def test_filters_are_those_of_the_papers_source() -> None:
+    found = re.findall(r"W_conv (low-rank )?with (\w+) .* Error = ([\d.]+), MNLL = ([\d.]+)", FILTERS)
+    names = {
+        f"{rank.strip()}-{method.lower()}".strip("-"): (float(error), float(mnll))
+        for rank, method, error, mnll in found
+    }
+    assert names == printed.FILTERS
+
+
 def test_every_table_is_a_full_grid() -> None:
     for metric in ("rmse", "mnll"):
         cells = {

@@ -115,9 +115,9 @@ def fit(
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
         x, y = _pair("data", data)
         check_inputs(x)
+        batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
         with torch.random.fork_rng():  # a transform may draw
             check_model_precision(x if transform is None else transform(x[:1]), model)
-        batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
     validate = _validation(model, likelihood, validation, early_stopping, seed)
     algorithm.check_call(whole_number("steps", steps), early_stopping is not None)
     device = next((parameter.device for parameter in model.parameters()), None)

@@ -1,8 +1,8 @@
 """The paper's convolutional networks for images of 32 x 32 pixels, with any treatment of their weights.
 
 The paper's tables name convolutions, poolings and linear maps, but neither activations nor normalisation. Activations
-are ReLU. AlexNet's published number of parameters has no room for any normalisation's, so its batch normalisation has
-none; those of VGG16 and ResNet-18 have theirs, as these networks do elsewhere.
+are ReLU. AlexNet's batch normalisation has no parameters, so that their number is the paper's; those of VGG16 and
+ResNet-18 have theirs, as these networks do elsewhere.
 """
 
 from collections.abc import Callable, Sequence

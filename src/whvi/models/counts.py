@@ -28,12 +28,12 @@ class LayerCount:
 class Count:
     """Parameters of a network.
 
-    Law: ``all`` is the number of elements of ``model.parameters()``.
+    Law: ``total`` is the number of elements of ``model.parameters()``.
     """
 
     layers: tuple[LayerCount, ...]
     """In the order of the network."""
-    all: int
+    total: int
 
     @property
     def linear(self) -> int:
@@ -48,14 +48,14 @@ class Count:
     @property
     def other(self) -> int:
         """In what no treatment made: normalisation."""
-        return self.all - self.linear - self.filters
+        return self.total - self.linear - self.filters
 
 
-def count(model: str, of: str | Treatment = "whvi", *, classes: int = 10) -> Count:
+def count_parameters(model: str, of: str | Treatment = "whvi", *, classes: int = 10) -> Count:
     """Parameters of a network of ``MODELS`` under a treatment.
 
-    >>> found = count("alexnet", "whvi")
-    >>> found.linear, found.filters, found.other, found.all
+    >>> found = count_parameters("alexnet", "whvi")
+    >>> found.linear, found.filters, found.other, found.total
     (59412, 2251584, 0, 2310996)
     >>> found.layers[0]
     LayerCount(kind='filters', shape=(64, 3, 3, 3), parameters=1792)
@@ -90,32 +90,32 @@ def by_model() -> list[dict[str, Any]]:
     """For each network its layers and dense parameters, as rows of a table."""
     rows = []
     for model in MODELS:
-        found = count(model, "dense")
+        found = count_parameters(model, "dense")
         kinds = [layer.kind for layer in found.layers]
         rows.append(
-            {"model": model, "filters": kinds.count(FILTERS), "linear": kinds.count(LINEAR), "parameters": found.all}
+            {"model": model, "filters": kinds.count(FILTERS), "linear": kinds.count(LINEAR), "parameters": found.total}
         )
     return rows
 
 
 def by_treatment(model: str) -> list[dict[str, Any]]:
     """For each treatment the parameters of a network, as rows of a table."""
-    dense = count(model, "dense")
+    dense = count_parameters(model, "dense")
     rows = []
     for of in TREATMENTS:
-        found = count(model, of)
-        numbers = {name: getattr(found, name) for name in (LINEAR, FILTERS, "other", "all")}
-        rows.append({"treatment": of, **numbers, "share_of_dense": found.all / dense.all})
+        found = count_parameters(model, of)
+        numbers = {name: getattr(found, name) for name in (LINEAR, FILTERS, "other", "total")}
+        rows.append({"treatment": of, **numbers, "share_of_dense": found.total / dense.total})
     return rows
 
 
 def by_layer(model: str, of: str | Treatment) -> list[dict[str, Any]]:
     """For each layer its weight and its parameters, as rows of a table; the last two are all else and the sum."""
-    dense, found = count(model, "dense"), count(model, of)
+    dense, found = count_parameters(model, "dense"), count_parameters(model, of)
     parts = [
         (layer.kind, " x ".join(map(str, layer.shape)), layer.parameters, plain.parameters)
         for layer, plain in zip(found.layers, dense.layers, strict=True)
     ]
-    parts += [("other", "", found.other, dense.other), ("all", "", found.all, dense.all)]
+    parts += [("other", "", found.other, dense.other), ("total", "", found.total, dense.total)]
     names = ("layer", "weight", "parameters", "dense", "share_of_dense")
     return [dict(zip(names, (*part, part[-2] / part[-1] if part[-1] else None), strict=True)) for part in parts]

@@ -48,16 +48,18 @@ def dense_filters(inputs: int, outputs: int, kernel_size: int, **options: Any) -
     return _from_he(nn.Conv2d(inputs, outputs, kernel_size, **options))
 
 
-def low_rank_filters(inputs: int, outputs: int, kernel_size: int, **options: Any) -> LowRankMCDropoutConv2d:
+def low_rank_filters(
+    inputs: int, outputs: int, kernel_size: int, *, bias: bool = True, **options: Any
+) -> LowRankMCDropoutConv2d:
     """MC dropout on filters of so low a rank that they have about as many parameters as those under WHVI.
 
     >>> sizes = [sum(p.numel() for p in make(64, 64, 3).parameters()) for make in (low_rank_filters, WHVIConv2d)]
     >>> sizes
     [3904, 4224]
     """
-    wanted = sum(p.numel() for p in WHVIConv2d(inputs, outputs, kernel_size, device="meta").parameters())
-    rank = max(1, (wanted - outputs) // (inputs * kernel_size**2 + outputs))
-    return LowRankMCDropoutConv2d(inputs, outputs, kernel_size, rank, p=DROPOUT, **options)
+    wanted = sum(p.numel() for p in WHVIConv2d(inputs, outputs, kernel_size, bias=bias, device="meta").parameters())
+    rank = max(1, (wanted - bias * outputs) // (inputs * kernel_size**2 + outputs))
+    return LowRankMCDropoutConv2d(inputs, outputs, kernel_size, rank, bias=bias, p=DROPOUT, **options)
 
 
 LINEAR: dict[str, MakeLinear] = {

@@ -7,6 +7,7 @@ from typing import Any
 from whvi_paper import measured
 from whvi_paper.blocks import Entry, Shown, Table, TextCell
 from whvi_paper.images.runs import NETWORKS, Runs, by_network, entries, row_name, told
+from whvi_paper.images.settings import CONFIGURATION, OF_NNG
 from whvi_paper.images.training import train
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import comparison_cell, duration, label
@@ -17,12 +18,6 @@ NAME = "convnets"
 TITLE = "Bayesian convolutional networks on CIFAR-10"
 SOURCE = "Table 4"
 METRICS = {"error": "test error", "mnll": "test MNLL", "ece": "ECE"}
-CONFIGURATION = {"batch_size": 256, "learning_rate": 3e-3, "schedule": "one-cycle", "precision": "auto"}
-OF_NNG = {
-    "learning_rate": 0.1, "adam_learning_rate": 3e-3, "damping": 1e-2, "moments_every": 5, "update_every": 50,
-    "precision": "full",
-}  # fmt: skip
-"""The first rate is that of natural gradients; noisy K-FAC has no reduced precision."""
 PLANS: dict[str, dict[str, Any]] = {
     "paper": {
         "dataset": "cifar10",

@@ -30,7 +30,7 @@ class Standardise:
 
     def finish(self, rows: Tensor) -> Tensor:
         """(N, H, W, 3) uint8 -> (N, 3, H, W) float32. A view of what is contiguous is "channels last" to torch."""
-        mean, std = (torch.tensor(value) * 255 for value in (self.mean, self.std))
+        mean, std = (torch.tensor(value, device=rows.device) * 255 for value in (self.mean, self.std))
         return ((rows - mean) / std).permute(0, 3, 1, 2)
 
 
@@ -57,18 +57,18 @@ class Augment(Standardise):
         """The images of a batch, each in its own way."""
         check_pixels(images)
         count, _, height, width = images.shape
-        rows = self._moved(count, height)
-        columns = self._moved(count, width)
+        rows, columns = (self._moved(count, size, images.device) for size in (height, width))
         if self.flip:
-            columns = torch.where(torch.rand(count, 1) < 0.5, columns, columns.flip(1))
-        places = torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]
+            columns = torch.where(torch.rand(count, 1, device=images.device) < 0.5, columns, columns.flip(1))
+        places = torch.arange(count, device=images.device)[:, None, None], rows[:, :, None], columns[:, None, :]
         return self.finish(images.permute(0, 2, 3, 1)[places])
 
-    def _moved(self, count: int, size: int) -> Tensor:
+    def _moved(self, count: int, size: int, device: torch.device) -> Tensor:
         """Where the pixels of a line come from: (count, size), each in 0 ... size - 1."""
         if self.shift >= size:
             raise ArgumentError(f"shift is {self.shift}, but must be less than the {size} pixels of a line")
-        places = torch.arange(size) + torch.randint(-self.shift, self.shift + 1, (count, 1))
+        moves = torch.randint(-self.shift, self.shift + 1, (count, 1), device=device)
+        places = torch.arange(size, device=device) + moves
         return (size - 1) - ((size - 1) - places.abs()).abs()
 
 

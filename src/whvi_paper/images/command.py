@@ -1,6 +1,5 @@
 """``whvi train``: one network on images, alone or in the processes of torchrun."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +10,6 @@ from whvi.errors import ArgumentError
 if TYPE_CHECKING:
     from whvi_paper.images.training import Task
 
-SCHEDULES = ("one-cycle", "constant")
-PRECISIONS = ("auto", "full", "bf16")
 SAMPLES = 16
 """Functions that are drawn for the metrics."""
 
@@ -20,19 +17,30 @@ SAMPLES = 16
 def train(
     model: Annotated[str, typer.Argument(help="alexnet, vgg16, resnet18 or simple-cnn.")],
     treatment: Annotated[
-        str, typer.Option(help="How weights are treated: whvi, mcd, ..., or LINEAR+FILTERS.")
+        str,
+        typer.Option(help="How weights are treated, or LINEAR+FILTERS; whvi summary MODEL lists the treatments."),
     ] = "whvi",
     epochs: Annotated[int, typer.Option(help="Passes over the images.")] = 10,
     batch_size: Annotated[int, typer.Option(help="Images of a step, of all processes together.")] = 256,
-    rate: Annotated[float, typer.Option(help="Learning rate; the highest of one-cycle.")] = 3e-3,
-    schedule: Annotated[str, typer.Option(help=f"{' or '.join(SCHEDULES)}.")] = "one-cycle",
-    precision: Annotated[str, typer.Option(help="full, bf16, or auto: bf16 where the processor has it.")] = "auto",
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Learning rate; the highest of one-cycle. Default: the treatment's own, 0.1 for nng (of natural "
+            "gradients), 0.003 for others.",
+            show_default=False,
+        ),
+    ] = None,
+    schedule: Annotated[str, typer.Option(help="one-cycle or constant.")] = "one-cycle",
+    precision: Annotated[
+        str, typer.Option(help="full, bf16 (not for nng), or auto: bf16 where the processor has it.")
+    ] = "auto",
     data: Annotated[str, typer.Option(help="Images of the registry.")] = "cifar10",
     seed: Annotated[int, typer.Option(help="Of the start, of batches and of noise.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for weights, checkpoint and curve. Default: out/train/MODEL-TREATMENT.", show_default=False
+            help="Folder for weights, checkpoint and curve. Default: out/train/MODEL-TREATMENT-epochsN-seedN.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -43,15 +51,17 @@ def train(
     """
     from whvi.inference.distributed import launched, team
     from whvi_paper.cli import stoppable
+    from whvi_paper.images.settings import PRECISIONS, SCHEDULES, one_of
     from whvi_paper.images.training import Task
 
-    _one_of("--schedule", schedule, SCHEDULES)
-    _one_of("--precision", precision, PRECISIONS)
+    one_of("--schedule", schedule, SCHEDULES)
+    one_of("--precision", precision, PRECISIONS)
     for name, value in (("--epochs", epochs), ("--batch-size", batch_size)):
         if value < 1:
             raise ArgumentError(f"{name} must be 1 or more, got {value}")
-    folder = out or Path("out/train", f"{model}-{treatment}")
-    settings = {"batch_size": batch_size, "learning_rate": rate, "schedule": schedule, "precision": precision}
+    folder = out or Path("out/train", f"{model}-{treatment}-epochs{epochs}-seed{seed}")
+    settings = {"batch_size": batch_size, "schedule": schedule, "precision": precision}
+    settings |= {} if rate is None else {"learning_rate": rate}
     inputs = {"dataset": data, "model": model, "method": treatment, "epochs": epochs, "configuration": settings}
     task = Task({**inputs, "seed": seed})
     folder.mkdir(parents=True, exist_ok=True)  # what cannot be written is told now, and not after an epoch
@@ -65,13 +75,12 @@ def train(
 
 
 def _fit(task: "Task", folder: Path, distributed: bool) -> float | None:
-    """Images in a second of training; None where all steps were done before."""
+    """Images in a second of training, without looks at test images; None where all steps were done before."""
     from whvi.io import checkpoint
 
     before = (checkpoint.steps(folder / "checkpoint") or [0])[-1]
-    seconds = task.fit(folder, lambda share: None, progress=None, distributed=distributed).seconds
-    rows = min(task.settings["batch_size"], len(task.train[0]))
-    return (task.steps - before) * rows / seconds if before < task.steps else None
+    seconds = task.fit(folder, lambda share: None, progress=None, distributed=distributed).seconds - task.look_seconds
+    return (task.steps - before) * task.batch_size / seconds if before < task.steps else None
 
 
 def _show(task: "Task", speed: float | None) -> None:
@@ -85,8 +94,3 @@ def _show(task: "Task", speed: float | None) -> None:
     rate = "-" if speed is None else f"{speed:,.0f}"
     table.add_row(*(f"{found[name]:.4f}" for name in ("error", "mnll", "ece")), f"{task.parameters:,}", rate)
     Console().print(table)
-
-
-def _one_of(option: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ArgumentError(f"{option} {value!r} is not known; use one of: {', '.join(choices)}")

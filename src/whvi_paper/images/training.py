@@ -1,16 +1,16 @@
 """Train a convolutional network on images, and measure it: error, density, calibration, and images of another kind."""
 
 from collections.abc import Sequence
-from math import gcd
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, Fit, Moment, NoisyKFAC, OneCycle, fit
-from whvi.io import atomic, packing
+from whvi.inference import Fit, Moment, fit
+from whvi.io import atomic, canonical, packing
 from whvi.likelihoods import Categorical
 from whvi.models import convnet
 from whvi.predictive import Prediction, predict
@@ -20,15 +20,19 @@ from whvi_paper.data import load
 from whvi_paper.data.catalogue import DATASETS, named
 from whvi_paper.data.table import Task as DataTask
 from whvi_paper.images.augmentation import Augment, Standardise
+from whvi_paper.images.settings import algorithm, complete
 from whvi_paper.images.shifts import SHIFTS
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.store import name_of
-from whvi_paper.training import REPORTS, Curve
+from whvi_paper.training import Curve
+from whvi_paper.workers import TIMES, Clock
 
 TRAIN_SHARE = 5 / 6
 """The images that come first in CIFAR-10 are those to train with: 50,000 of 60,000."""
 LOOK_ROWS = 2000
 """Test images of the learning curve, and of each kind of other images."""
+REPORTS = 20
+"""In an epoch."""
 ROWS_AT_ONCE = 32
 BINS = 15
 
@@ -39,37 +43,51 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
 
 
 def train_one(one: Inputs, folder: Path, report: Report) -> Results:
-    """Fit, or take the weights of a fit that is done, and evaluate."""
+    """Fit, or take the weights of a fit that is done, and evaluate.
+
+    Beside the weights is what only the fit knows: its curve, and the CPU seconds of all its sessions.
+    """
+    clock = Clock(folder / TIMES)
     task = Task(one)
     weights = folder.parent / "models" / f"{name_of(one)}.safetensors"
+    story = weights.with_suffix(".json")
     if weights.exists():
         task.model.load_state_dict(packing.unpack(weights.read_bytes()))
     else:
         task.fit(folder, report)
-        task.save(weights)
-    curve = task.curve(folder)
+        told = {"curve": by_epoch(task.curve(folder)), "training_cpu_seconds": clock.spent()[1]}
+        atomic.write_json(story, told)
+        task.save(weights)  # last: where these are, the other is
+    # Weights from before there were stories may have a curve in the folder of their fit still.
+    known = canonical.parse(story.read_bytes()) if story.exists() else {"curve": by_epoch(task.curve(folder))}
     return {
         **evaluate(task.model, task.likelihood, task.test_images, task.test, one["samples"], one["seed"]),
         "parameters": task.parameters,
         "data_sha256": task.data_sha256,
-        "precision": task.precision,
-        "curve": [[step / curve.every, *values] for step, values in sorted(curve.points.items())],
+        "precision": task.settings["precision"],
+        **known,
     }
+
+
+def by_epoch(curve: Curve) -> list[list[float]]:
+    """Points of a curve with a point for each epoch: epoch and values."""
+    return [[step / curve.every, *values] for step, values in sorted(curve.points.items())]
 
 
 class Task:
     """A network and its images, as inputs describe them: ``dataset``, ``model``, ``method``, ``epochs``, ``seed``, and
-    ``configuration`` with ``batch_size``, ``learning_rate``, ``schedule`` and ``precision``.
+    ``configuration`` with any of the settings of ``whvi_paper.images.settings``; the others are the method's own.
     """
 
     def __init__(self, one: Inputs) -> None:
-        self.inputs, self.settings = one, one["configuration"]
+        self.inputs = one
         dataset = named(one["dataset"])
         if dataset.task is not DataTask.IMAGES:
             known = ", ".join(name for name, other in DATASETS.items() if other.task is DataTask.IMAGES)
             raise ArgumentError(f"{dataset.name} has no images; use one of: {known}")
         torch.manual_seed(one["seed"])
-        self.model = convnet(one["model"], one["method"], classes=len(dataset.targets))  # mistakes come before data
+        self.model = convnet(one["model"], one["method"], classes=len(dataset.targets))
+        self.settings = complete(self.model, one["configuration"])  # mistakes come before data
         self.likelihood = Categorical(len(dataset.targets))
         self.parameters = sum(p.numel() for p in self.model.parameters())
         data = load(dataset.name)
@@ -78,13 +96,13 @@ class Task:
         images, labels = torch.from_numpy(data.x), torch.from_numpy(data.y)
         self.train, self.test_images = (images[:split], labels[:split]), images[split:]
         self.test = Standardise()(self.test_images), labels[split:]
-        self.steps = max(1, one["epochs"] * split // self.settings["batch_size"])
-        wanted = self.settings["precision"]
-        self.precision = native_precision() if wanted == "auto" else wanted
+        self.batch_size = min(self.settings["batch_size"], split)
+        self.steps = one["epochs"] * split // self.batch_size
+        self.look_seconds = 0.0  # of fits: what looks at the test images took of them
 
     def curve(self, folder: Path) -> Curve:
         """The learning curve that a fit leaves in a folder, with a point for each epoch."""
-        return Curve(folder / "curve.json", max(1, self.steps // self.inputs["epochs"]))
+        return Curve(folder / "curve.json", self.steps // self.inputs["epochs"])
 
     def fit(self, folder: Path, report: Report, *, progress: bool | None = False, distributed: bool = False) -> Fit:
         """Train, with a checkpoint and a look at the test images after each epoch; goes on from what is there."""
@@ -93,20 +111,22 @@ class Task:
         def watch(moment: Moment) -> None:
             report(moment.step / self.steps)
             if moment.step % curve.every == 0:
+                start = perf_counter()
                 look = self.measure(1, 0, LOOK_ROWS, rows_at_once=256)
                 curve.add(moment.step, [look["error"], look["mnll"]])
+                self.look_seconds += perf_counter() - start
 
         return fit(
             self.model,
             self.likelihood,
             self.train,
             steps=self.steps,
-            algorithm=algorithm(self.inputs["method"], self.settings, self.steps, self.precision),
-            batch_size=self.settings["batch_size"],
+            algorithm=algorithm(self.model, self.settings, self.steps),
+            batch_size=self.batch_size,
             seed=self.inputs["seed"],
             transform=Augment(),
             callback=watch,
-            callback_every=curve.every if self.steps < REPORTS else gcd(max(1, curve.every // 20), curve.every),
+            callback_every=report_every(curve.every),
             checkpoint=folder / "checkpoint",
             checkpoint_every=curve.every,
             progress=progress,
@@ -125,18 +145,13 @@ class Task:
         atomic.write_bytes(path, packing.pack(self.model.state_dict()))
 
 
-def native_precision() -> str:
-    """ "bf16" where the processor has instructions for it; elsewhere it is emulated, and slower than full precision."""
-    return "bf16" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "full"
+def report_every(steps: int) -> int:
+    """Steps between two reports in an epoch of so many: about a 20th, but a divisor, so that its end has one.
 
-
-def algorithm(method: str, settings: dict[str, Any], steps: int, precision: str) -> SVI | NoisyKFAC:
-    """What a configuration asks for."""
-    schedule = OneCycle(steps) if settings["schedule"] == "one-cycle" else 1.0
-    if method == "nng":
-        names = ("learning_rate", "adam_learning_rate", "damping", "moments_every", "update_every")
-        return NoisyKFAC(schedule=schedule, **{name: settings[name] for name in names if name in settings})
-    return SVI(settings["learning_rate"], schedule=schedule, precision=precision)
+    >>> [report_every(steps) for steps in (1, 19, 195, 199)]
+    [1, 1, 13, 199]
+    """
+    return next(n for n in range(max(1, steps // REPORTS), steps + 1) if steps % n == 0)
 
 
 def evaluate(
@@ -183,7 +198,10 @@ def evaluate(
 
 
 def measure(prediction: Prediction, labels: Tensor) -> dict[str, float]:
-    """Error, MNLL, calibration error and Brier score."""
+    """Error, MNLL, calibration error and Brier score.
+
+    All from the probabilities: ``prediction.mnll`` is the same number, but evaluates all functions a second time.
+    """
     probabilities = prediction.mean
     chosen = probabilities.double().gather(1, labels.unsqueeze(1)).clamp_min(torch.finfo(torch.float32).tiny)
     found = {

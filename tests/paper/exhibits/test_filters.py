@@ -1,22 +1,26 @@
 """The comparison of filters: the same budget for all, and an answer that follows from the records."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from whvi.errors import ArgumentError
+from whvi.models import convnet
 from whvi_paper.blocks import Figure, Table, Tone
 from whvi_paper.exhibits import filters
+from whvi_paper.report.standing import against_best
+from whvi_paper.report.summary import summary_table
 from whvi_paper.report.svg import check_svg
 from whvi_paper.runner import run
 from whvi_paper.store import Record, Store, name_of
 
 WHVI, OWN, MORE = filters.OURS
+LABELS = {name: one.label for name, one in filters.TREATMENTS.items()}
 
 
-def record(method: str, error: float, mnll: float, **inputs: Any) -> Record:
+def record(name: str, error: float, mnll: float, **inputs: Any) -> Record:
+    method = filters.TREATMENTS[name].method
     found = {"dataset": "cifar10", "method": method, "epochs": 8, "configuration": {"learning_rate": 0.01}, **inputs}
     return {
         "name": name_of(found),
@@ -34,14 +38,14 @@ def record(method: str, error: float, mnll: float, **inputs: Any) -> Record:
 
 GOOD, BAD = (0.30, 0.85), (0.40, 1.10)
 ALMOST = (0.305, 0.86)
-"""Higher than GOOD, by less than chance would explain in 10,000 images."""
+"""An error higher than that of GOOD, by less than chance would explain in 10,000 images; an MNLL that is higher."""
 
 
 @pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])
 def test_all_treatments_have_the_same_budget(profile: str) -> None:
     inputs = [dict(one) for job in filters.jobs(profile) for one in job.inputs]
     methods = [one.pop("method") for one in inputs]
-    assert filters.BASELINE in methods
+    assert filters.TREATMENTS[filters.BASELINE].method in methods
     assert len(set(methods)) == len(methods)
     for one in inputs:
         one["configuration"] = {key: value for key, value in one["configuration"].items() if key != "learning_rate"}
@@ -54,31 +58,38 @@ def test_unknown_profile_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
-    [((BAD, BAD, BAD), "yes"), ((BAD, GOOD, BAD), "in part"), ((ALMOST, GOOD, ALMOST), "no")],
+    ("found", "verdicts"),
+    [
+        ((BAD, BAD, BAD), "error: yes; MNLL: yes"),
+        ((ALMOST, ALMOST, ALMOST), "error: no; MNLL: yes"),
+        ((GOOD, GOOD, GOOD), "error: no; MNLL: no"),
+        (((0.40, 0.85), GOOD, (0.40, 0.80)), f"error: in part ({LABELS[WHVI]} / {LABELS[MORE]}); MNLL: no"),
+    ],
 )
-def test_answer_follows_from_the_records(found: tuple[tuple[float, float], ...], verdict: str) -> None:
+def test_error_and_density_are_judged_apart(found: tuple[tuple[float, float], ...], verdicts: str) -> None:
     runs = {filters.BASELINE: record(filters.BASELINE, *GOOD)}
-    runs |= {method: record(method, *numbers) for method, numbers in zip(filters.OURS, found, strict=True)}
-    assert f"degrades? Here: {verdict}." in filters.answer(runs)
-    if verdict == "in part":
-        assert f"Worse are: {filters.LABELS[WHVI]}, {filters.LABELS[MORE]}." in filters.answer(runs)
+    runs |= {name: record(name, *numbers) for name, numbers in zip(filters.OURS, found, strict=True)}
+    text = filters.answer(runs)
+    assert f"degrades? Here, {verdicts}. One run each. The rule:" in text
+    assert "two shares of 10,000 images" in text
 
 
-@pytest.mark.parametrize(("numbers", "words"), [(BAD, "worse than WHVI, own"), (GOOD, "no worse than WHVI, own")])
+@pytest.mark.parametrize(("numbers", "words"), [(BAD, "error worse, MNLL worse"), (ALMOST, "error no worse, MNLL wo")])
 def test_low_rank_filters_are_compared_with_the_best_of_whvi(numbers: tuple[float, float], words: str) -> None:
-    runs = {method: record(method, *BAD) for method in filters.LABELS}
+    runs = {name: record(name, *BAD) for name in filters.TREATMENTS}
     runs[OWN] = record(OWN, *GOOD)
     runs[filters.LOW_RANK] = record(filters.LOW_RANK, *numbers)
-    assert re.search(rf": {words}", filters.answer(runs))
+    assert f"beside {LABELS[OWN]}: {words}" in filters.answer(runs)
 
 
-def test_worse_takes_both_measures() -> None:
-    base = record(WHVI, *GOOD)
-    assert filters.is_worse(record(OWN, *BAD), base)
-    assert not filters.is_worse(base, record(OWN, *BAD))
-    assert not filters.is_worse(record(OWN, BAD[0], GOOD[1]), base)
-    assert not filters.is_worse(record(OWN, GOOD[0], BAD[1]), base)
+def test_rule_of_each_metric() -> None:
+    base = record(WHVI, 0.30, 0.85)
+    spread = (2 * 0.3 * 0.7 / 10_000) ** 0.5  # of a difference of two shares near 0.3
+    assert filters.is_worse(record(OWN, 0.30 + 2.1 * spread, 0.85), base, "error")
+    assert not filters.is_worse(record(OWN, 0.30 + 1.9 * spread, 0.85), base, "error")
+    assert filters.is_worse(record(OWN, 0.30, 0.851), base, "mnll")
+    assert not filters.is_worse(record(OWN, 0.30, 0.8504), base, "mnll")
+    assert not filters.is_worse(base, record(OWN, *BAD), "mnll")
 
 
 def test_numbers_stand_beside_the_papers() -> None:
@@ -86,18 +97,42 @@ def test_numbers_stand_beside_the_papers() -> None:
     figure, table = shown.blocks
     assert isinstance(figure, Figure)
     check_svg(figure.svg)
+    assert (
+        figure.caption
+        == "From 2,000 test images of cifar10 and one function. Dotted: where the paper's treatments ended."
+    )
+    assert "(cifar10; 10,000 of them test)" in shown.text
     assert isinstance(table, Table)
-    assert [row[0].text for row in table.rows] == [filters.LABELS[name] for name in (filters.BASELINE, WHVI, OWN)]
+    assert [row[0].text for row in table.rows] == [LABELS[name] for name in (filters.BASELINE, WHVI, OWN)]
     error, mnll = table.rows[1][1:3]
     assert (error.text.splitlines(), error.tone) == (["0.427", "paper 0.427", "-0.000"], Tone.BETTER)
     assert (mnll.text.splitlines(), mnll.tone) == (["1.250", "paper 1.223", "+0.027"], Tone.WORSE)
     assert table.rows[2][1].text == "0.400"  # of which the paper has no number
 
 
+def test_dropout_filters_do_not_count_as_whvi() -> None:
+    shown = filters.show([record(filters.BASELINE, 0.28, 0.88), record(WHVI, 0.40, 1.3), record(OWN, 0.40, 1.2)])
+    row = [cell.text for cell in summary_table([shown]).rows[0]]
+    assert row[1:4] == ["1 ▲, 0 ●, 1 ▼", "2 ▲, 0 ●, 0 ▼", "0 of 2"]
+    best = {entry.metric: (entry.mean, entry.paper_mean) for entry in against_best(shown.entries)}
+    assert best == {"error": (0.40, 0.281), "mnll": (1.3, 0.882)}
+
+
 def test_other_data_are_not_compared_with_the_papers() -> None:
-    shown = filters.show([record(WHVI, 0.3, 1.0, dataset="synthetic-images")])
+    records = [record(name, *BAD, dataset="synthetic-images") for name in (filters.BASELINE, WHVI)]
+    shown = filters.show(records)
     assert all(entry.paper_mean is None for entry in shown.entries)
-    assert "not trained yet" in shown.text
+    assert "these images do not answer it" in shown.text
+    assert "Here," not in shown.text
+    figure = shown.blocks[0]
+    assert isinstance(figure, Figure)
+    assert figure.caption == "From 2,000 test images of synthetic-images and one function."
+    assert "not trained yet" in filters.show(records[1:]).text
+
+
+def test_text_has_the_count_of_alexnet() -> None:
+    count = sum(p.numel() for p in convnet("alexnet", "whvi-filters").parameters())
+    assert f"its structure has {count:,} here" in filters.TEXT
 
 
 def test_without_records_there_is_nothing_to_see() -> None:
@@ -109,7 +144,7 @@ def test_smoke_runs_and_is_shown(tmp_path: Path) -> None:
     summary = run(jobs, store, work=tmp_path / "work", processes=1, backend="sequential")
     assert (summary.done, summary.failed) == (len(jobs), 0)
     shown = filters.show(store.records(jobs))
-    assert "degrades? Here:" in shown.text
+    assert "(synthetic-images; 40 of them test)" in shown.text
     figure = shown.blocks[0]
     assert isinstance(figure, Figure)
     check_svg(figure.svg)

@@ -17,26 +17,26 @@ from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.measured import one_thread
 
 CLASSES = 10
-WHOLE, LINEAR = "network", "linear maps"
-"""What is measured: all of a network, or what comes after its convolutions."""
+WHOLE, LINEAR, TEST = "network", "linear maps", "test set"
+"""What is measured: all of a network, what comes after its convolutions, or all of it on as many images as test."""
 
 
 def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
-    """Seconds, CPU seconds and joules of each method, and its memory where the whole network is measured."""
+    """Seconds, CPU seconds and joules of each method; for the whole network also the memory of a pass."""
     results: list[Results] = []
     for one in inputs:
         with one_thread():
             torch.manual_seed(0)
             parts = {method: part_of(one, method) for method in one["rows"]}
-            calls = {method: prediction(*parts[method], one, method) for method in parts}
             metrics: dict[str, Any] = {"machine": machine(), "numbers": {}, "bytes": {}}
             for method, (model, x) in parts.items():
-                held = cost.held(model)
                 metrics["numbers"][method] = sum(p.numel() for p in model.parameters())
-                if one["part"] == WHOLE:  # also the warm-up
-                    one_pass = prediction(model, x[: one["rows"][method]], one, method)
+                one_pass = prediction(model, x[: one["memory_rows"]], one["samples"], one["memory_rows"])
+                one_pass()  # a warm-up
+                if one["part"] == WHOLE:
                     peak = cost.peak(one_pass, folder / "trace.json")
-                    metrics["bytes"][method] = sum(tensor.nbytes for tensor in held) + peak
+                    metrics["bytes"][method] = sum(tensor.nbytes for tensor in cost.held(model)) + peak
+            calls = {method: prediction(*parts[method], one["samples"], rows) for method, rows in one["rows"].items()}
             metrics |= in_turn(calls, one["rounds"])
         results.append({"metrics": metrics})
         report(len(results) / len(inputs))
@@ -47,7 +47,7 @@ def part_of(one: Inputs, method: str) -> tuple[nn.Module, Tensor]:
     """A network and images, or its linear maps and features as a ReLU gives them, all random."""
     network = convnet(one["model"], method, classes=CLASSES).eval()
     images = torch.randn(one["images"], 3, 32, 32).contiguous(memory_format=torch.channels_last)
-    if one["part"] == WHOLE:
+    if one["part"] != LINEAR:
         return network, images
     start = next(place for place, layer in enumerate(network) if isinstance(layer, nn.Flatten)) + 1
     with torch.no_grad():
@@ -55,7 +55,7 @@ def part_of(one: Inputs, method: str) -> tuple[nn.Module, Tensor]:
     return network[start:], torch.randn(len(images), width).relu()
 
 
-def prediction(model: nn.Module, x: Tensor, one: Inputs, method: str) -> Callable[[], object]:
-    """Class probabilities of all rows, from so many functions."""
-    likelihood, rows = Categorical(CLASSES), one["rows"][method]
-    return lambda: whvi.predict(model, x, one["samples"], likelihood=likelihood, batch_rows=rows, seed=0).mean
+def prediction(model: nn.Module, x: Tensor, samples: int, rows: int) -> Callable[[], object]:
+    """Class probabilities of all of x, from so many functions, with so many rows in a pass."""
+    likelihood = Categorical(CLASSES)
+    return lambda: whvi.predict(model, x, samples, likelihood=likelihood, batch_rows=rows, seed=0).mean

@@ -1,0 +1,144 @@
+"""Training on images: which algorithm and settings a network gets, what counts as training, what weights bring."""
+
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from whvi.errors import ArgumentError
+from whvi.inference import SVI, NoisyKFAC
+from whvi.inference.noisy_kfac import NoisyKFACRun
+from whvi.models import convnet
+from whvi.predictive import predict
+from whvi_paper.exhibits import convnets
+from whvi_paper.images.command import _fit
+from whvi_paper.images.settings import OF_NNG, algorithm, complete, native_precision
+from whvi_paper.images.training import Task, measure, report_every, train
+from whvi_paper.workers import TIMES, Clock
+
+INPUTS: dict[str, Any] = {
+    "dataset": "synthetic-images", "model": "simple-cnn", "method": "mcd", "epochs": 1, "samples": 1, "seed": 0,
+    "configuration": {"batch_size": 100, "precision": "full"},
+}  # fmt: skip
+
+
+def sketch(of: str, model: str = "simple-cnn") -> nn.Module:
+    """A network without numbers."""
+    with torch.device("meta"):
+        return convnet(model, of)
+
+
+@pytest.mark.parametrize("of", ["nng", "nng+mcd", "whvi+nng"])
+def test_layers_of_noisy_kfac_get_it_under_any_name(of: str) -> None:
+    found = algorithm(sketch(of), complete(sketch(of), {"schedule": "constant"}), 10)
+    assert isinstance(found, NoisyKFAC)
+    assert {name: getattr(found, name) for name in OF_NNG if name != "precision"} == {
+        name: value for name, value in OF_NNG.items() if name != "precision"
+    }
+    assert complete(sketch(of), {"learning_rate": 0.5, "precision": "auto"}).items() >= {
+        "learning_rate": 0.5, "precision": "full",
+    }.items()  # fmt: skip
+    with pytest.raises(ArgumentError, match="noisy K-FAC, which trains this model, has no precision 'bf16'"):
+        complete(sketch(of), {"precision": "bf16"})
+
+
+@pytest.mark.parametrize("of", ["dense", "whvi", "mfg+mcd"])
+def test_all_others_get_svi(of: str) -> None:
+    found = algorithm(sketch(of), complete(sketch(of), {"precision": "bf16"}), 10)
+    assert isinstance(found, SVI)
+    assert (found.learning_rate, found.precision) == (3e-3, "bf16")
+
+
+def test_a_network_left_to_itself_has_the_settings_of_the_exhibit() -> None:
+    methods = set()
+    for job in convnets.jobs("paper"):
+        (inputs,) = job.inputs
+        model = sketch(inputs["method"], inputs["model"])
+        found, precision = complete(model, {}), complete(model, inputs["configuration"])["precision"]
+        assert found == {**inputs["configuration"], "precision": precision}
+        methods.add(inputs["method"])
+    assert {"whvi", "nng"} <= methods
+
+
+def test_mistakes_in_settings_are_named() -> None:
+    model = sketch("whvi")
+    with pytest.raises(ArgumentError, match="schedule 'cosine' is not known; use one of: one-cycle, constant"):
+        algorithm(model, complete(model, {"schedule": "cosine"}), 10)
+    with pytest.raises(ArgumentError, match="precision 'fp8' is not known; use one of: auto, full, bf16"):
+        complete(model, {"precision": "fp8"})
+
+
+def test_precision_is_full_where_torch_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert native_precision() in ("full", "bf16")
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert native_precision() == "full"
+
+
+@pytest.mark.parametrize(("batch_size", "rows", "steps"), [(1000, 200, 3), (200, 200, 3), (150, 150, 4)])
+def test_a_batch_has_no_more_than_all_images(batch_size: int, rows: int, steps: int) -> None:
+    task = Task({**INPUTS, "epochs": 3, "configuration": {"batch_size": batch_size}})
+    assert (task.batch_size, task.steps) == (rows, steps)
+
+
+def test_reports_come_about_twenty_times_and_at_the_end_of_an_epoch() -> None:
+    for steps in range(1, 400):
+        every = report_every(steps)
+        assert steps % every == 0
+        assert every >= steps // 20
+        assert not any(steps % n == 0 for n in range(max(1, steps // 20), every))
+
+
+def test_filters_of_noisy_kfac_beside_a_map_with_dropout_are_trained(tmp_path: Path) -> None:
+    """Both by their own: the covariances move, and so does what Adam has."""
+    task = Task({**INPUTS, "method": "mcd+nng"})
+    before = {name: value.clone() for name, value in task.model.state_dict().items()}
+    assert isinstance(task.fit(tmp_path, lambda share: None).run, NoisyKFACRun)
+    after = task.model.state_dict()
+    assert after.keys() == before.keys()
+    assert [name for name, value in after.items() if torch.equal(value, before[name])] == []
+
+
+def test_weights_that_are_kept_bring_their_curve_and_their_time(tmp_path: Path) -> None:
+    """A record from them is that of the fit; weights from before there were such stories have neither."""
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    for folder in (first, second, third):
+        folder.mkdir()
+    earlier = Clock(first / TIMES)
+    earlier._start = earlier._start[0], earlier._start[1] - 1000.0
+    earlier.keep()  # an earlier session of the same task
+    (fitted,) = train([INPUTS], first, lambda share: None)
+    assert 1000 < fitted["training_cpu_seconds"] < 1100
+    assert [epoch for epoch, *_ in fitted["curve"]] == [1]
+    assert train([INPUTS], second, lambda share: None) == [fitted]
+    assert not (second / "checkpoint").exists()
+    for story in (tmp_path / "models").glob("*.json"):
+        story.unlink()
+    (bare,) = train([INPUTS], third, lambda share: None)
+    assert bare == {**{name: value for name, value in fitted.items() if name != "training_cpu_seconds"}, "curve": []}
+
+
+def test_looks_at_test_images_are_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pause, plain = 0.5, Task.measure
+
+    def slow(*arguments: Any, **options: Any) -> dict[str, float]:
+        sleep(pause)
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(Task, "measure", slow)
+    task = Task(INPUTS)
+    start = perf_counter()
+    speed = _fit(task, tmp_path, distributed=False)
+    seconds = perf_counter() - start
+    assert pause < task.look_seconds < seconds
+    assert speed is not None
+    assert speed > 200 / (seconds - pause)
+
+
+def test_mnll_is_that_of_the_prediction() -> None:
+    task = Task(INPUTS)
+    x, y = task.test
+    prediction = predict(task.model, x, 3, likelihood=task.likelihood, seed=0)
+    assert measure(prediction, y)["mnll"] == pytest.approx(float(prediction.mnll(y)), abs=2e-6)
