@@ -2,11 +2,15 @@
 
 import os
 import random
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+
+# A command in the background of a shell is deaf to Ctrl-C, which some tests send to themselves and to their children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

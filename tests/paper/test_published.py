@@ -60,3 +60,30 @@ def test_the_readme_has_the_numbers_of_the_records(shown: list[Shown]) -> None:
         ours, paper = f"{rmse.mean:.{digits}f}", f"{rmse.paper_mean:.2f}"
         row = f"| {dataset} | {ours} | {paper} | {mnll.mean:.2f} | {mnll.paper_corrected:.2f} |"
         assert row in text, row
+
+
+def test_the_readme_has_the_convolutional_networks(shown: list[Shown]) -> None:
+    text = (ROOT / "README.md").read_text()
+    cells = {(cell.model, cell.metric): cell for cell in entries(shown, "convnets") if cell.n}
+    assert cells
+    for model in {model for model, _ in cells}:
+        error, mnll, ece = (cells[model, metric] for metric in ("error", "mnll", "ece"))
+        assert (
+            f"| {model} | {error.mean:.2%} | {error.paper_mean:.2%} | {mnll.mean:.3f} | {mnll.paper_mean:.3f} |" in text
+        )
+        assert f"| {ece.mean:.3f} | {error.parameters:,} (" in text
+
+
+def test_whvi_is_no_worse_than_the_paper_on_classification(shown: list[Shown]) -> None:
+    """What was run: every error and density of WHVI is at or below the paper's, or within one std of it."""
+    cells = [cell for cell in entries(shown, "classification") if cell.n and cell.paper_mean is not None]
+    assert {(cell.dataset, cell.width) for cell in cells} >= {
+        (dataset, width) for dataset in ("eeg", "magic", "letter") for width in (64, 128)
+    }
+    assert all(cell.n == 8 and tone(cell) in (Tone.BETTER, Tone.WITHIN) for cell in cells)
+
+
+def test_densities_of_images_are_better_than_the_papers(shown: list[Shown]) -> None:
+    cells = [e for one in shown if one.name == "convnets" for e in one.entries if e.n and e.metric == "mnll"]
+    assert cells
+    assert all(tone(cell) is Tone.BETTER for cell in cells if cell.paper_mean is not None)
