@@ -1,10 +1,11 @@
 """A linear layer whose weights of each output are jointly Gaussian: all that a Gaussian posterior can say."""
 
-import torch
+from typing import Any
+
 from torch import Tensor
 
 from whvi.nn.mean_field import MeanFieldLinear
-from whvi.posterior import FullGaussian, Prior
+from whvi.posterior import FullGaussian
 from whvi.posterior.spec import Spec
 
 
@@ -15,33 +16,14 @@ class FullCovarianceLinear(MeanFieldLinear):
 
     Args, shapes and law: as for ``MeanFieldLinear``; ``weight_variance`` is also where variances start, times exp(-4).
 
+    >>> import torch
     >>> layer = FullCovarianceLinear(16, 1, bias=False)
     >>> layer(torch.randn(8, 16)).shape, sum(p.numel() for p in layer.parameters())
     (torch.Size([8, 1]), 152)
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool | Spec = True,
-        *,
-        prior_variance: float | Prior = 1.0,
-        draws: str = "example",
-        weight_variance: float | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            in_features,
-            out_features,
-            bias,
-            prior_variance=prior_variance,
-            draws=draws,
-            weight_variance=weight_variance,
-            device=device,
-            dtype=dtype,
-        )
+    def __init__(self, in_features: int, out_features: int, bias: bool | Spec = True, **options: Any) -> None:
+        super().__init__(in_features, out_features, bias, **options)
         start = self.weights
         self.weights = FullGaussian(start.mean.detach(), start.log_std[0, 0].item())
 
