@@ -23,8 +23,8 @@ PAPER = (
 )
 NORMALISATION = (
     "Its tables name convolutions, poolings and linear maps, but no normalisation. Here VGG16 and ResNet-18 "
-    "have batch normalisation, as they do elsewhere. That of AlexNet has no parameters: it can be trained at the same "
-    "rates then, and has as many parameters as the paper says."
+    "have batch normalisation, as they do elsewhere. That of AlexNet has no parameters, so that the network "
+    "has as many as the paper says."
 )
 
 Runs = dict[str, dict[str, Record]]
