@@ -16,8 +16,8 @@ from whvi.predictive import predict
 from whvi_paper.exhibits import convnets
 from whvi_paper.images.command import _fit
 from whvi_paper.images.settings import OF_NNG, algorithm, complete, native_precision
-from whvi_paper.images.training import Task, measure, report_every, train
-from whvi_paper.workers import TIMES, Clock
+from whvi_paper.images.training import FIT_TIMES, Task, measure, report_every, train
+from whvi_paper.workers import Clock
 
 INPUTS: dict[str, Any] = {
     "dataset": "synthetic-images", "model": "simple-cnn", "method": "mcd", "epochs": 1, "samples": 1, "seed": 0,
@@ -102,11 +102,11 @@ def test_filters_of_noisy_kfac_beside_a_map_with_dropout_are_trained(tmp_path: P
 
 
 def test_weights_that_are_kept_bring_their_curve_and_their_time(tmp_path: Path) -> None:
-    """A record from them is that of the fit; weights from before there were such stories have neither."""
-    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
-    for folder in (first, second, third):
+    """A record from them is that of the fit."""
+    first, second = (tmp_path / name for name in ("first", "second"))
+    for folder in (first, second):
         folder.mkdir()
-    earlier = Clock(first / TIMES)
+    earlier = Clock(first / FIT_TIMES)
     earlier._start = earlier._start[0], earlier._start[1] - 1000.0
     earlier.keep()  # an earlier session of the same task
     (fitted,) = train([INPUTS], first, lambda share: None)
@@ -114,10 +114,21 @@ def test_weights_that_are_kept_bring_their_curve_and_their_time(tmp_path: Path) 
     assert [epoch for epoch, *_ in fitted["curve"]] == [1]
     assert train([INPUTS], second, lambda share: None) == [fitted]
     assert not (second / "checkpoint").exists()
-    for story in (tmp_path / "models").glob("*.json"):
-        story.unlink()
-    (bare,) = train([INPUTS], third, lambda share: None)
-    assert bare == {**{name: value for name, value in fitted.items() if name != "training_cpu_seconds"}, "curve": []}
+
+
+def test_a_second_cycle_goes_on_from_the_first(tmp_path: Path) -> None:
+    """With weights, curve and time of it, whether they are there or have to be made."""
+    (first,) = train([INPUTS], tmp_path / "alone" / "a", lambda share: None)
+    both = {**INPUTS, "epochs": [1, 2]}
+    (after,) = train([both], tmp_path / "alone" / "b", lambda share: None)
+    (made,) = train([both], tmp_path / "anew" / "b", lambda share: None)
+    assert after["metrics"] == made["metrics"] != first["metrics"]
+    assert after["curve"] == made["curve"]
+    assert [epoch for epoch, *_ in after["curve"]] == [1, 2, 3]
+    assert after["curve"][:1] == first["curve"]
+    assert min(after["training_cpu_seconds"], made["training_cpu_seconds"]) > first["training_cpu_seconds"]
+    task = Task(both)
+    assert (task.steps, task.seed, task.earlier) == (4, 1, INPUTS)
 
 
 def test_looks_at_test_images_are_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

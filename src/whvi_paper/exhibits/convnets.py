@@ -6,8 +6,8 @@ from typing import Any
 
 from whvi_paper import measured
 from whvi_paper.blocks import Entry, Shown, Table, TextCell
-from whvi_paper.images.runs import NETWORKS, Runs, by_network, entries, row_name, told
-from whvi_paper.images.settings import CONFIGURATION, OF_NNG
+from whvi_paper.images.runs import NETWORKS, Runs, by_network, entries, epochs_of, row_name, told
+from whvi_paper.images.settings import CONFIGURATION, OF_NNG, cycles
 from whvi_paper.images.training import train
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import comparison_cell, duration, label
@@ -40,7 +40,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "configuration": {"batch_size": 32},
     },
 }
-"""Of each network the epochs, and the methods."""
+"""Of each network the epochs, or those of each cycle, and the methods."""
 MINUTES = {"alexnet": 1.5, "vgg16": 3.0, "resnet18": 8.0, "simple-cnn": 0.5}
 """Of an epoch, roughly."""
 
@@ -61,7 +61,7 @@ def jobs(profile: str) -> list[Job]:
                 "configuration": CONFIGURATION | (OF_NNG if method == "nng" else {}) | plan.get("configuration", {}),
                 "seed": 0,
             }
-            found.append(Job(NAME, f"{method} {model}", (inputs,), train, cost=MINUTES[model] * epochs))
+            found.append(Job(NAME, f"{method} {model}", (inputs,), train, cost=MINUTES[model] * sum(cycles(epochs))))
     return found
 
 
@@ -90,7 +90,7 @@ def table(runs: Runs, numbers: Sequence[Entry]) -> Table:
 def _cost(record: Record | None) -> list[TextCell]:
     if record is None:
         return [TextCell("–", note="not run")] * 3
-    texts = f"{record['results']['parameters']:,}", str(record["inputs"]["epochs"]), duration(record["cpu_seconds"])
+    texts = f"{record['results']['parameters']:,}", epochs_of(record), duration(record["cpu_seconds"])
     return [TextCell(text) for text in texts]
 
 

@@ -42,7 +42,7 @@ OURS = tuple(name for name in TREATMENTS if name.startswith("whvi"))
 METRICS = ("error", "mnll", "ece")
 JUDGED = {"error": "error", "mnll": "MNLL"}
 PLANS: dict[str, dict[str, Any]] = {
-    "paper": {"dataset": DATASET, "epochs": 8, "samples": 16, "batch_size": 256, "treatments": tuple(TREATMENTS)},
+    "paper": {"dataset": DATASET, "epochs": 4, "samples": 16, "batch_size": 256, "treatments": tuple(TREATMENTS)},
     "quick": {
         "dataset": "synthetic-images", "epochs": 4, "samples": 4, "batch_size": 32,
         "treatments": (BASELINE, "whvi", LOW_RANK),
@@ -86,6 +86,7 @@ def jobs(profile: str) -> list[Job]:
             "method": method,
             "epochs": plan["epochs"],
             "samples": plan["samples"],
+            "shifts": False,
             "configuration": {**settings, "schedule": "one-cycle", "precision": "auto"},
             "seed": 0,
         }

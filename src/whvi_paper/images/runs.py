@@ -6,6 +6,7 @@ from math import nan
 
 from whvi_paper import grid, printed
 from whvi_paper.blocks import Entry
+from whvi_paper.images.settings import cycles
 from whvi_paper.measured import COLOURS as OTHER_COLOURS
 from whvi_paper.report.compare import label
 from whvi_paper.store import Record
@@ -81,7 +82,7 @@ def told(runs: Runs) -> str:
     """What was run, from the records."""
     records = [record for done in runs.values() for record in done.values()]
     inputs = [record["inputs"] for record in records]
-    epochs = (f"{NETWORKS[model]} {_all(one['inputs']['epochs'] for one in runs[model].values())}" for model in runs)
+    epochs = (f"{NETWORKS[model]} {_all(map(epochs_of, runs[model].values()))}" for model in runs)
     return (
         f"WHVI is in the linear maps, with MC dropout in the filters, as in the paper; other methods are in both. "
         f"Epochs: {', '.join(epochs)}. All methods of a network have as many, the same moved and mirrored images in "
@@ -91,6 +92,15 @@ def told(runs: Runs) -> str:
         f"A prediction is the mean of {_all(one['samples'] for one in inputs)} functions. "
         f"One run each: neither the paper nor this has a spread.\n\n{PAPER} {NORMALISATION}"
     )
+
+
+def epochs_of(record: Record) -> str:
+    """Epochs of each cycle.
+
+    >>> epochs_of({"inputs": {"epochs": 6}}), epochs_of({"inputs": {"epochs": [10, 6]}})
+    ('6', '10 + 6')
+    """
+    return " + ".join(map(str, cycles(record["inputs"]["epochs"])))
 
 
 def _rate(record: Record) -> str:

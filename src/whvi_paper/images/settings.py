@@ -48,6 +48,15 @@ def algorithm(model: nn.Module, settings: Mapping[str, Any], steps: int) -> SVI 
     return SVI(settings["learning_rate"], schedule=schedule, precision=settings["precision"])
 
 
+def cycles(epochs: int | Sequence[int]) -> list[int]:
+    """Epochs of each cycle.
+
+    >>> cycles(10), cycles([10, 6])
+    ([10], [10, 6])
+    """
+    return [epochs] if isinstance(epochs, int) else list(epochs)
+
+
 def has_curvature(model: nn.Module) -> bool:
     """Whether there are layers whose covariance comes from curvature, so that only noisy K-FAC can train them."""
     return any(isinstance(module, MatrixGaussian) for module in model.modules())

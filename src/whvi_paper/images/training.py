@@ -1,6 +1,6 @@
 """Train a convolutional network on images, and measure it: error, density, calibration, and images of another kind."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -20,12 +20,12 @@ from whvi_paper.data import load
 from whvi_paper.data.catalogue import DATASETS, named
 from whvi_paper.data.table import Task as DataTask
 from whvi_paper.images.augmentation import Augment, Standardise
-from whvi_paper.images.settings import algorithm, complete
-from whvi_paper.images.shifts import SHIFTS
+from whvi_paper.images.settings import algorithm, complete, cycles
+from whvi_paper.images.shifts import SHIFTS, Shift
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.store import name_of
 from whvi_paper.training import Curve
-from whvi_paper.workers import TIMES, Clock
+from whvi_paper.workers import Clock
 
 TRAIN_SHARE = 5 / 6
 """The images that come first in CIFAR-10 are those to train with: 50,000 of 60,000."""
@@ -35,6 +35,8 @@ REPORTS = 20
 """In an epoch."""
 ROWS_AT_ONCE = 32
 BINS = 15
+FIT_TIMES = "fit-times.json"
+"""Of a fit, in its folder: the file of its ``Clock``."""
 
 
 def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
@@ -43,30 +45,44 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
 
 
 def train_one(one: Inputs, folder: Path, report: Report) -> Results:
-    """Fit, or take the weights of a fit that is done, and evaluate.
-
-    Beside the weights is what only the fit knows: its curve, and the CPU seconds of all its sessions.
-    """
-    clock = Clock(folder / TIMES)
-    task = Task(one)
-    weights = folder.parent / "models" / f"{name_of(one)}.safetensors"
-    story = weights.with_suffix(".json")
-    if weights.exists():
-        task.model.load_state_dict(packing.unpack(weights.read_bytes()))
-    else:
-        task.fit(folder, report)
-        told = {"curve": by_epoch(task.curve(folder)), "training_cpu_seconds": clock.spent()[1]}
-        atomic.write_json(story, told)
-        task.save(weights)  # last: where these are, the other is
-    # Weights from before there were stories may have a curve in the folder of their fit still.
-    known = canonical.parse(story.read_bytes()) if story.exists() else {"curve": by_epoch(task.curve(folder))}
+    """Fit, or take the weights of a fit that is done, and evaluate."""
+    task, story = trained(one, folder, report)
+    shifts = SHIFTS if one.get("shifts", True) else {}
     return {
-        **evaluate(task.model, task.likelihood, task.test_images, task.test, one["samples"], one["seed"]),
+        **evaluate(task.model, task.likelihood, task.test_images, task.test, one["samples"], one["seed"], shifts),
         "parameters": task.parameters,
         "data_sha256": task.data_sha256,
         "precision": task.settings["precision"],
-        **known,
+        **story,
     }
+
+
+def trained(one: Inputs, folder: Path, report: Report) -> tuple["Task", dict[str, Any]]:
+    """A task whose network is fitted, by this call or an earlier one, and what only the fit knows: curve, CPU seconds.
+
+    Cycles before the last are a run of its own, whose weights may be there already.
+    """
+    task = Task(one)
+    weights = folder.parent / "models" / f"{name_of(one)}.safetensors"
+    path = weights.with_suffix(".json")
+    if not weights.exists():
+        story: dict[str, Any] = {"curve": [], "training_cpu_seconds": 0.0}
+        if task.earlier is not None:
+            before, story = trained(task.earlier, folder.parent / name_of(task.earlier), report)
+            task.model.load_state_dict(before.model.state_dict())
+        clock = Clock(folder / FIT_TIMES)
+
+        def told(share: float) -> None:
+            clock.keep()
+            report(share)
+
+        task.fit(folder, told)
+        curve = [[task.epochs_before + epoch, *values] for epoch, *values in by_epoch(task.curve(folder))]
+        spent = story["training_cpu_seconds"] + clock.spent()[1]
+        atomic.write_json(path, {"curve": story["curve"] + curve, "training_cpu_seconds": spent})
+        task.save(weights)  # last: where these are, the other is
+    task.model.load_state_dict(packing.unpack(weights.read_bytes()))
+    return task, canonical.parse(path.read_bytes())
 
 
 def by_epoch(curve: Curve) -> list[list[float]]:
@@ -77,10 +93,18 @@ def by_epoch(curve: Curve) -> list[list[float]]:
 class Task:
     """A network and its images, as inputs describe them: ``dataset``, ``model``, ``method``, ``epochs``, ``seed``, and
     ``configuration`` with any of the settings of ``whvi_paper.images.settings``; the others are the method's own.
+
+    ``epochs`` is a number, or a list with one for each cycle: the schedule and the optimiser start again (Loshchilov &
+    Hutter, 2017), and the task is the last of them.
     """
 
     def __init__(self, one: Inputs) -> None:
         self.inputs = one
+        *before, self.epochs = cycles(one["epochs"])
+        self.epochs_before = sum(before)
+        self.seed = one["seed"] + len(before)  # other batches than the cycle before
+        short = before[0] if len(before) == 1 else before
+        self.earlier = {**one, "epochs": short} if before else None
         dataset = named(one["dataset"])
         if dataset.task is not DataTask.IMAGES:
             known = ", ".join(name for name, other in DATASETS.items() if other.task is DataTask.IMAGES)
@@ -97,12 +121,12 @@ class Task:
         self.train, self.test_images = (images[:split], labels[:split]), images[split:]
         self.test = Standardise()(self.test_images), labels[split:]
         self.batch_size = min(self.settings["batch_size"], split)
-        self.steps = one["epochs"] * split // self.batch_size
+        self.steps = self.epochs * split // self.batch_size
         self.look_seconds = 0.0  # of fits: what looks at the test images took of them
 
     def curve(self, folder: Path) -> Curve:
         """The learning curve that a fit leaves in a folder, with a point for each epoch."""
-        return Curve(folder / "curve.json", self.steps // self.inputs["epochs"])
+        return Curve(folder / "curve.json", self.steps // self.epochs)
 
     def fit(self, folder: Path, report: Report, *, progress: bool | None = False, distributed: bool = False) -> Fit:
         """Train, with a checkpoint and a look at the test images after each epoch; goes on from what is there."""
@@ -123,7 +147,7 @@ class Task:
             steps=self.steps,
             algorithm=algorithm(self.model, self.settings, self.steps),
             batch_size=self.batch_size,
-            seed=self.inputs["seed"],
+            seed=self.seed,
             transform=Augment(),
             callback=watch,
             callback_every=report_every(curve.every),
@@ -161,6 +185,7 @@ def evaluate(
     test: tuple[Tensor, Tensor],
     samples: int,
     seed: int,
+    shifts: Mapping[str, Shift],
 ) -> dict[str, Any]:
     """Metrics on the test images; bins of the reliability diagram; how well uncertainty tells other images apart.
 
@@ -170,6 +195,7 @@ def evaluate(
         test: the same as the model takes them, and labels.
         samples: functions that are drawn.
         seed: of these.
+        shifts: what makes images of another kind, by name.
     """
     x, labels = test
 
@@ -185,7 +211,7 @@ def evaluate(
     ]
     generator = torch.Generator().manual_seed(seed)
     shifted: dict[str, dict[str, float]] = {}
-    for name, shift in SHIFTS.items():
+    for name, shift in shifts.items():
         other = look(Standardise()(shift(images[:LOOK_ROWS], generator)))
         scores = {
             "auroc_entropy": auroc(prediction.entropy[:LOOK_ROWS], other.entropy),

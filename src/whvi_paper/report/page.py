@@ -7,26 +7,14 @@ from pathlib import Path
 from string import Template
 
 from whvi.io import atomic
+from whvi.page import check_svg, frame
 from whvi_paper.blocks import Block, Figure, Shown, Table, TextCell, Tone
 from whvi_paper.report.names import anchors
 from whvi_paper.report.standing import SYMBOLS
-from whvi_paper.report.style import SCRIPT, STYLE
 from whvi_paper.report.summary import CORRECTION, LEGEND, TITLE, common_provenance, summary_table
-from whvi_paper.report.svg import check_svg
 
 CLASSES = {Tone.BETTER: "better", Tone.WITHIN: "within", Tone.WORSE: "worse", Tone.PLAIN: ""}
-PAGE = Template("""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; \
-script-src 'unsafe-inline'; img-src data:">
-<title>$title</title>
-<style>$style</style>
-</head>
-<body>
+BODY = Template("""\
 <header>
 <h1>$title</h1>
 $summary
@@ -36,11 +24,7 @@ $contents
 </ol></nav>
 <main>
 $exhibits
-</main>
-<script>$script</script>
-</body>
-</html>
-""")
+</main>""")
 
 
 def write_html(shown: Sequence[Shown], path: Path) -> Path:
@@ -60,9 +44,8 @@ def page(shown: Sequence[Shown]) -> str:
         for name, exhibit in zip(names, shown, strict=True)
     )
     exhibits = "\n".join(_exhibit(name, exhibit) for name, exhibit in zip(names, shown, strict=True))
-    return PAGE.substitute(
-        title=escape(TITLE), style=STYLE, script=SCRIPT, summary=_summary(shown), contents=contents, exhibits=exhibits
-    )
+    body = BODY.substitute(title=escape(TITLE), summary=_summary(shown), contents=contents, exhibits=exhibits)
+    return frame(TITLE, body)
 
 
 def _summary(shown: Sequence[Shown]) -> str:
