@@ -81,7 +81,7 @@ $(VENV)/.torch: $(VENV)/.python
 # The package is linked here without its kernel; the next rule builds that, where its messages can be seen.
 $(VENV)/.package: $(VENV)/.torch pyproject.toml setup.py
 	$(PIP) install torch==$(TORCH) "setuptools>=77" wheel
-	WHVI_NO_NATIVE=1 $(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper]'
+	WHVI_NO_NATIVE=1 $(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,tables]'
 	@touch $@
 
 $(VENV)/.native: $(VENV)/.package $(HEADERS) $(SOURCES)
@@ -91,7 +91,7 @@ $(VENV)/.native: $(VENV)/.package $(HEADERS) $(SOURCES)
 
 # The kernel's objects are there already, so this install only adds packages.
 $(VENV)/.docs: $(VENV)/.package | $(VENV)/.native
-	$(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,docs]'
+	$(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,tables,docs]'
 	@touch $@
 
 $(FUZZ): $(FUZZ_OBJECTS)

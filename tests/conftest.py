@@ -2,8 +2,13 @@
 
 import os
 import random
+import re
+import shutil
 import signal
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +16,30 @@ import torch
 
 # A command in the background of a shell is deaf to Ctrl-C, which some tests send to themselves and to their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PHONE = 390
+FRAME = f"""<!DOCTYPE html><pre></pre><iframe src="measured.html" width="{PHONE}" height="844" frameborder="0"></iframe>
+<script>addEventListener('message', event => {{ document.querySelector('pre').textContent = event.data; }});</script>"""
+"""A window of the browser cannot be as narrow as a phone, but a frame in it can."""
+MEASURE = """<script>
+document.querySelectorAll('details').forEach(d => { d.open = true; });
+const root = document.documentElement;
+const wide = [...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth);
+const requests = performance.getEntriesByType('resource');
+parent.postMessage([innerWidth, root.scrollWidth, wide.length, requests.length].join(' '), '*');
+</script></body>"""
+Browse = Callable[..., str]
+
+
+class OnPhone(NamedTuple):
+    """What a browser saw of a page."""
+
+    window: int
+    width: int
+    scrolling: int
+    """Boxes that are wider inside than they show."""
+    requests: int
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +60,36 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.fail(f"WHVI_DATA names {folder}, which is not a folder")
     return folder
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Browse:
+    """Chromium with the given arguments, in a new profile and without any network; what it prints."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip("no Chromium on this machine: install the package chromium")
+    fixed = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+    offline = ("--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking", "--virtual-time-budget=2000")
+
+    def run(page: Path, *arguments: str) -> str:
+        profile = f"--user-data-dir={tmp_path / 'profile'}"
+        command = [program, *fixed, *offline, profile, *arguments, page.as_uri()]
+        return subprocess.run(command, capture_output=True, text=True, timeout=240, check=True).stdout
+
+    return run
+
+
+@pytest.fixture
+def measure_on_phone(browse: Browse, tmp_path: Path) -> Callable[[Path], OnPhone]:
+    """A page in a window as narrow as a phone's, with all details open."""
+
+    def measure(page: Path) -> OnPhone:
+        (tmp_path / "measured.html").write_text(page.read_text().replace("</body>", MEASURE))
+        (tmp_path / "frame.html").write_text(FRAME)
+        found = re.search(r"<pre>(\d+) (\d+) (\d+) (\d+)</pre>", browse(tmp_path / "frame.html", "--dump-dom"))
+        assert found, "the script did not run"
+        seen = OnPhone(*map(int, found.groups()))
+        assert seen.window == PHONE
+        return seen
+
+    return measure

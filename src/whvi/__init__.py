@@ -2,7 +2,8 @@
 
 from importlib.metadata import version
 
-from whvi import inference, likelihoods, models, nn, ops, posterior, predictive, structure
+from whvi import acquire, convert, inference, likelihoods, models, nn, ops, posterior, predictive, structure
+from whvi.convert import bayesianize, to_dense
 from whvi.errors import WhviError
 from whvi.inference import elbo, fit
 from whvi.nn import kl, mean_mode, sampling
@@ -13,6 +14,9 @@ __version__ = version("whvi")
 __all__ = [
     "WhviError",
     "__version__",
+    "acquire",
+    "bayesianize",
+    "convert",
     "elbo",
     "fit",
     "fwht",
@@ -30,4 +34,5 @@ __all__ = [
     "predictive",
     "sampling",
     "structure",
+    "to_dense",
 ]

@@ -96,6 +96,9 @@ def build_app() -> "Typer":
         else:
             show_rows(f"whvi summary {model} --treatment {treatment}", by_layer(model, treatment), as_json)
 
+    from whvi.tables.commands import add_commands as add_table_commands
+
+    add_table_commands(app)
     add_commands(app)
     return app
 

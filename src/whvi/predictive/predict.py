@@ -61,6 +61,19 @@ def predict(
     >>> bool((low < prediction.mean).all() and (prediction.mean < high).all())
     True
     """
+    return Prediction(functions_of(model, x, samples, likelihood, draws, batch_rows, seed))
+
+
+def functions_of(
+    model: nn.Module,
+    x: Tensor,
+    samples: int | None,
+    likelihood: Likelihood | None = None,
+    draws: str = "function",
+    batch_rows: int | None = None,
+    seed: int | None = None,
+) -> Functions:
+    """The functions that ``predict`` averages over, for those who want something else of them; arguments as there."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     for name, value in (("samples", samples), ("batch_rows", batch_rows)):
@@ -76,7 +89,7 @@ def predict(
     check_model_precision(x, model)
     source = _source(model, likelihood, samples)
     seed = int(draw_seed()) if seed is None else seed
-    return Prediction(Functions(source, x, draws, batch_rows, seed))
+    return Functions(source, x, draws, batch_rows, seed)
 
 
 def check_inputs(x: object) -> None:

@@ -1,0 +1,258 @@
+"""Which rows of a pool to label next: what a label would tell, before it is there.
+
+BALD and predictive entropy are for any target that has an entropy here; variance reduction is for numbers with Gaussian
+noise. ``choose`` takes the rows with the highest scores, and for variance reduction one after the other, each in the
+light of those before it.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError, ShapeError, UnsupportedError
+from whvi.likelihoods import Gaussian, Likelihood
+from whvi.nn.parts import whole_number
+from whvi.predictive import predict
+from whvi.predictive.functions import Functions, Group
+from whvi.predictive.predict import functions_of
+
+METHODS = ("bald", "entropy", "variance")
+"""What ``choose`` goes by."""
+
+
+def predictive_entropy(
+    model: nn.Module, pool: Tensor, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
+) -> Tensor:
+    """H[y | x] in nats, how uncertain the target of each row is for whatever reason: (N, ...) -> (N).
+
+    It also asks for rows that are noise through and through, of which ``bald`` knows that a label would not help.
+
+    >>> import whvi
+    >>> from whvi.likelihoods import Categorical
+    >>> model = nn.Sequential(whvi.nn.WHVILinear(4, 16), nn.ReLU(), whvi.nn.WHVILinear(16, 3))
+    >>> predictive_entropy(model, torch.randn(100, 4), likelihood=Categorical(3)).shape
+    torch.Size([100])
+    """
+    return predict(model, pool, samples, likelihood=likelihood, seed=seed).entropy
+
+
+def bald(
+    model: nn.Module, pool: Tensor, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
+) -> Tensor:
+    """I(y; f | x) = H[y | x] - E[H[y | x, f]] in nats, what a label tells about the function: (N, ...) -> (N).
+
+    The score of Houlsby and others (2011), "Bayesian active learning by disagreement": high where each function is sure
+    of itself and they do not agree.
+
+    Law: 0 <= bald <= predictive_entropy for classes; 0 where all functions are the same.
+
+    >>> from whvi.likelihoods import Categorical
+    >>> bald(nn.Linear(4, 3), torch.randn(2, 4), likelihood=Categorical(3)).tolist()  # one function
+    [0.0, 0.0]
+    """
+    return predict(model, pool, samples, likelihood=likelihood, seed=seed).mutual_information
+
+
+def variance_reduction(
+    model: nn.Module,
+    pool: Tensor,
+    reference: Tensor | None = None,
+    *,
+    likelihood: Likelihood | None = None,
+    samples: int = 256,
+    seed: int | None = None,
+) -> Tensor:
+    """By how much a label of each row lowers the mean variance of the function at other rows: (N, ...) -> (N), float64.
+
+    mean over x' of cov(f(x'), f(x))² / (var f(x) + noise(x)), after Cohn (1996). Several outputs are labelled together,
+    and the variance is their sum.
+
+    Args:
+        model: as for ``whvi.predict``.
+        pool: rows that could be labelled (N, ...).
+        reference: rows where the function matters (M, ...); default the pool itself.
+        likelihood: a ``Gaussian``; default ``model.likelihood``.
+        samples: functions S that covariances are taken of. Covariances of few are noisy: the score of an unrelated row
+            is about var f(x) / (var f(x) + noise) times a share 1 / S of the variance there is.
+        seed: of all draws; default a fresh one.
+
+    Memory is that of S² numbers and one piece of rows, whatever N and M are.
+
+    Law: exact for Gaussian functions in the limit of many samples; 0 <= score <= mean variance of the function; the
+    same for f + c; c² times as much for c f with noise c² as large.
+
+    >>> import whvi
+    >>> from whvi.likelihoods import Gaussian
+    >>> model, x = whvi.nn.WHVILinear(4, 1), torch.randn(100, 4)
+    >>> variance_reduction(model, x, likelihood=Gaussian(variance=0.1)).shape
+    torch.Size([100])
+    """
+    functions, others = _gaussian_functions(model, pool, reference, likelihood, samples, seed)
+    gram = _gram(others)
+
+    def reduce(_: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
+        spread, noise = _spread(groups)
+        return (_reduction(spread, noise, gram),)
+
+    return functions.run(reduce, rows=_rows(functions))[0]
+
+
+def choose(
+    model: nn.Module,
+    pool: Tensor,
+    count: int,
+    method: str = "bald",
+    *,
+    reference: Tensor | None = None,
+    likelihood: Likelihood | None = None,
+    samples: int | None = None,
+    seed: int | None = None,
+) -> Tensor:
+    """The rows of the pool to label next, best first: their numbers (count), int64.
+
+    Args:
+        model: as for ``whvi.predict``.
+        pool: rows that could be labelled (N, ...).
+        count: how many.
+        method: "bald", "entropy" or "variance". The last chooses one row after the other: what the rows before it would
+            tell is known then, though not their labels. The first two score each row as if it were the only one, and
+            may choose many that tell the same; so choose few at a time.
+        reference: for "variance", rows where the function matters; default the pool.
+        likelihood, samples, seed: as for the scores. "variance" holds what all functions say of the pool.
+
+    >>> import whvi
+    >>> from whvi.likelihoods import Categorical
+    >>> model = nn.Sequential(whvi.nn.WHVILinear(4, 16), nn.ReLU(), whvi.nn.WHVILinear(16, 3))
+    >>> choose(model, torch.randn(100, 4), 5, likelihood=Categorical(3)).shape
+    torch.Size([5])
+    """
+    if method not in METHODS:
+        raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    if reference is not None and method != "variance":
+        raise ArgumentError(f"reference is for the method 'variance', not for {method!r}; leave it out")
+    if method == "variance":
+        samples = 256 if samples is None else samples
+        functions, others = _gaussian_functions(model, pool, reference, likelihood, samples, seed)
+        return _one_by_one(functions, _gram(others), _check_count(count, len(pool)))
+    score, samples = bald if method == "bald" else predictive_entropy, 64 if samples is None else samples
+    return highest(score(model, pool, likelihood=likelihood, samples=samples, seed=seed), count)
+
+
+def highest(scores: Tensor, count: int) -> Tensor:
+    """The numbers of the rows with the highest scores, best first, of equal ones the first: (N) -> (count), int64.
+
+    >>> highest(torch.tensor([0.1, 0.7, 0.7, 0.3]), 2).tolist()
+    [1, 2]
+    """
+    if scores.ndim != 1:
+        raise ShapeError(f"scores have shape {tuple(scores.shape)}, but one for each row is wanted: a shape (N,)")
+    _check_count(count, len(scores))
+    if bad := int(scores.isnan().sum()):
+        raise ArgumentError(f"{bad} of {len(scores)} scores are NaN; see what the model gives for these rows")
+    return scores.argsort(descending=True, stable=True)[:count]
+
+
+class _Spread(NamedTuple):
+    """What the functions say of some rows."""
+
+    spread: Tensor
+    """(f - mean f) / sqrt(S), so that spreadᵀ spread is the covariance: (rows, S, outputs), float64."""
+    noise: Tensor
+    """Variance of the noise, mean over functions: (rows, outputs), float64."""
+
+
+def _spread(groups: Iterator[Group]) -> _Spread:
+    means, noises = [], []
+    for f, likelihood in groups:
+        assert likelihood is not None
+        means.append(likelihood.mean(f).double())
+        noises.append(likelihood.variance(f).double())
+    f, noise = torch.cat(means), torch.cat(noises)
+    return _Spread((f - f.mean(0)).movedim(0, 1) / len(f) ** 0.5, noise.mean(0))
+
+
+def _gram(functions: Functions) -> Tensor:
+    """G = mean over rows of spread spreadᵀ: (S, S). Any cov(f(x'), f(x))² summed over x' is a quadratic form in it."""
+    total = torch.zeros((), dtype=torch.float64, device=functions.x.device)
+
+    def reduce(rows: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
+        nonlocal total
+        wide = _spread(groups).spread.movedim(1, 0).flatten(1)
+        total = wide @ wide.T + (total if rows.start else 0.0)  # the first rows may come twice, see ``Functions.run``
+        return ()
+
+    functions.run(reduce, rows=_rows(functions))
+    return total / len(functions.x)
+
+
+def _reduction(spread: Tensor, noise: Tensor, gram: Tensor) -> Tensor:
+    """tr((C + noise)⁻¹ uᵀ G u) with u the spread of a row and C = uᵀ u its covariance: (rows)."""
+    told = spread.mT @ gram @ spread
+    law = spread.mT @ spread + noise.diag_embed()
+    value: Tensor = torch.linalg.solve(law, told).diagonal(dim1=-2, dim2=-1).sum(-1)
+    return value
+
+
+def _one_by_one(functions: Functions, gram: Tensor, count: int) -> Tensor:
+    """The best row, then the best one once that is labelled, and so on: (count).
+
+    A label of output u with noise r makes the covariance C - (C u)(C u)ᵀ / (uᵀu + r), whatever it says. With the spread
+    as a root of the covariance that is spread <- (I - a u uᵀ) spread, a = (1 - sqrt(r / (uᵀu + r))) / uᵀu (Potter).
+    """
+    spread, noise = functions.run(lambda _, groups: _spread(groups), rows=_rows(functions))
+    chosen: list[int] = []
+    for _ in range(count):
+        scores = _reduction(spread, noise, gram)
+        scores[chosen] = -1.0
+        row = int(scores.argmax())
+        chosen.append(row)
+        for output in range(noise.shape[1]):
+            u, r = spread[row, :, output].clone(), noise[row, output]
+            square = u.square().sum()
+            if square > 0:
+                factor = (1.0 - (r / (square + r)).sqrt()) / square
+                spread = spread - factor * u[:, None] * (u @ spread)[:, None]
+                gram = gram - factor * torch.outer(u, u @ gram)
+                gram = gram - factor * torch.outer(gram @ u, u)
+    return torch.tensor(chosen, device=functions.x.device)
+
+
+def _gaussian_functions(
+    model: nn.Module,
+    pool: Tensor,
+    reference: Tensor | None,
+    likelihood: Likelihood | None,
+    samples: int,
+    seed: int | None,
+) -> tuple[Functions, Functions]:
+    """The same functions at the pool and at the reference."""
+    functions = functions_of(model, pool, samples, likelihood, seed=seed)
+    if not isinstance(functions.likelihood, Gaussian):
+        found = "no likelihood" if functions.likelihood is None else type(functions.likelihood).__name__
+        raise UnsupportedError(
+            f"variance reduction is for targets with Gaussian noise, but there is {found}; give likelihood=Gaussian(), "
+            "or take bald, which is for classes too"
+        )
+    others = functions
+    if reference is not None:
+        others = functions_of(model, reference, samples, likelihood, seed=functions.seed)
+        others.source = functions.source  # one that has learned to go function by function does so for both
+    for name, rows in (("pool", functions.x), ("reference", others.x)):
+        if not len(rows):
+            raise ShapeError(f"{name} has shape {tuple(rows.shape)}, without any rows; give at least one")
+    return functions, others
+
+
+def _rows(functions: Functions) -> int:
+    """Rows of a piece, where all functions of a row are held at once."""
+    assert functions.likelihood is not None
+    return functions.whole_rows(functions.likelihood.features)
+
+
+def _check_count(count: int, rows: int) -> int:
+    """How many rows to choose, of so many."""
+    if whole_number("count", count) > rows:
+        raise ArgumentError(f"count is {count}, but the pool has {rows} rows; choose no more than there are")
+    return count

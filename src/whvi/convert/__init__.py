@@ -1,0 +1,9 @@
+"""Make a dense model Bayesian, and merge it back."""
+
+from whvi.convert.attention import BayesianAttention
+from whvi.convert.bayesianize import bayesianize
+from whvi.convert.dense import to_dense
+from whvi.convert.names import dnn_to_bnn, get_kl_loss
+from whvi.convert.report import Converted, Report, Row
+
+__all__ = ["BayesianAttention", "Converted", "Report", "Row", "bayesianize", "dnn_to_bnn", "get_kl_loss", "to_dense"]

@@ -1,0 +1,204 @@
+"""Attention whose four projections are Bayesian layers, with the interface of nn.MultiheadAttention."""
+
+from contextlib import AbstractContextManager
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, scaled_dot_product_attention
+
+from whvi.convert.layers import Maker
+from whvi.errors import ShapeError
+from whvi.nn.base import BayesianLayer
+from whvi.nn.draws import Draw, Draws, fixed_draws, fixing
+from whvi.ops import draw_seed
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+"""Names of the layers."""
+
+
+class BayesianAttention(nn.Module):
+    """Multi-head attention, called as nn.MultiheadAttention is, with a Bayesian layer for each projection.
+
+    All tokens of a sequence meet the same weights: where layers draw for each example, a sequence is an example.
+
+    Args:
+        attention: the dense module, for its numbers (heads, dropout, which axis is the batch).
+        q_proj, k_proj, v_proj, out_proj: layers for the projections.
+
+    Shapes: query (N, L, E), key (N, S, kdim), value (N, S, vdim) -> (N, L, E) and weights (N, L, S) or None; with
+    ``batch_first=False`` the first two axes are (L, N); without N for one sequence.
+
+    Law: under a fixed draw of its projections, it equals nn.MultiheadAttention with their weights.
+    """
+
+    in_proj_weight = in_proj_bias = None  # torch's encoder takes the path that calls this module where there is none
+    bias_k = bias_v = None
+
+    def __init__(
+        self,
+        attention: nn.MultiheadAttention,
+        q_proj: nn.Module,
+        k_proj: nn.Module,
+        v_proj: nn.Module,
+        out_proj: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.embed_dim, self.kdim, self.vdim = attention.embed_dim, attention.kdim, attention.vdim
+        self.num_heads, self.head_dim = attention.num_heads, attention.head_dim
+        self.dropout, self.batch_first = attention.dropout, attention.batch_first
+        self._qkv_same_embed_dim = attention._qkv_same_embed_dim
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = q_proj, k_proj, v_proj, out_proj
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """As nn.MultiheadAttention: a mask is True, or -inf, where attention is not allowed."""
+        batched = query.ndim == 3
+        if query.ndim not in (2, 3) or {key.ndim, value.ndim} != {query.ndim}:
+            shapes = ", ".join(str(tuple(x.shape)) for x in (query, key, value))
+            raise ShapeError(f"query, key and value must all have three axes, or two for one sequence, got {shapes}")
+        if is_causal and attn_mask is None:
+            raise ShapeError("is_causal=True is a hint about attn_mask, as in torch; give the mask too")
+        query, key, value = (self._batch_first(x, batched) for x in (query, key, value))
+        with one_draw_per_sequence(self, query.shape[0]):
+            q, k, v = (self._heads(x) for x in (self.q_proj(query), self.k_proj(key), self.v_proj(value)))
+            mask = self._mask(key_padding_mask, attn_mask, q, key.shape[1])
+            mixed, weights = self._attend(q, k, v, mask, need_weights)
+            output: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
+        if weights is not None:
+            weights = weights.mean(1) if average_attn_weights else weights
+            weights = weights if batched else weights.squeeze(0)
+        if not batched:
+            return output.squeeze(0), weights
+        return output if self.batch_first else output.transpose(0, 1), weights
+
+    def _batch_first(self, x: Tensor, batched: bool) -> Tensor:
+        """(N, L, features), so that the first axis of every layer is the batch."""
+        if not batched:
+            return x.unsqueeze(0)
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """(N, L, E) -> (N, heads, L, E / heads)."""
+        heads: Tensor = x.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        return heads
+
+    def _mask(self, padding: Tensor | None, mask: Tensor | None, query: Tensor, keys: int) -> Tensor | None:
+        """What is added to the logits, or None: broadcasts to (N, heads, L, S)."""
+        total = None
+        if mask is not None:
+            total = _additive(mask, query.dtype)
+            total = total.unflatten(0, (-1, self.num_heads)) if mask.ndim == 3 else total
+        if padding is not None:
+            blocked = _additive(padding, query.dtype).reshape(-1, 1, 1, keys)
+            total = blocked if total is None else total + blocked
+        return total
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """(N, heads, L, E / heads) and, where they are needed, the weights (N, heads, L, S)."""
+        rate = self.dropout if self.training else 0.0
+        if not need_weights:
+            return scaled_dot_product_attention(query, key, value, mask, rate), None
+        logits = (query / sqrt(self.head_dim)) @ key.mT
+        weights = dropout((logits if mask is None else logits + mask).softmax(-1), rate)
+        return weights @ value, weights
+
+    def extra_repr(self) -> str:
+        """Sizes, for ``print``."""
+        return f"{self.embed_dim}, heads={self.num_heads}, batch_first={self.batch_first}"
+
+
+def one_draw_per_sequence(attention: BayesianAttention, sequences: int) -> AbstractContextManager[Draws]:
+    """For a block, the draws of layers that would draw for each token: one for each sequence instead."""
+    fixed: Draws = fixed_draws() or {}
+    draws: dict[nn.Module, Draw | None] = {}
+    for layer in attention.children():
+        if not isinstance(layer, BayesianLayer):
+            continue
+        if layer not in fixed:
+            if layer.draws == "example":
+                draws[layer] = Draw(draw_seed(device=next(layer.parameters()).device), (sequences,))
+        elif (draw := fixed[layer]) is not None and draw.shape is None:
+            draws[layer] = Draw(draw.seed, (sequences,))
+    return fixing(draws)
+
+
+def split_projections(attention: nn.MultiheadAttention) -> list[tuple[Tensor, Tensor | None]]:
+    """Weight and bias of the four projections, in the order of ``PROJECTIONS``."""
+
+    def parameter(value: Tensor, source: Tensor) -> nn.Parameter:
+        return nn.Parameter(value.detach().clone(), requires_grad=source.requires_grad)
+
+    joint: Any = attention.in_proj_weight
+    if joint is not None:
+        weights = [parameter(part, joint) for part in joint.detach().chunk(3)]
+    else:
+        weights = [getattr(attention, f"{name}_weight") for name in PROJECTIONS[:3]]
+    bias: Any = attention.in_proj_bias
+    biases = [None] * 3 if bias is None else [parameter(part, bias) for part in bias.detach().chunk(3)]
+    out = attention.out_proj
+    return [*zip(weights, biases, strict=True), (out.weight, out.bias)]
+
+
+def make_attention(attention: nn.MultiheadAttention, maker: Maker) -> tuple[BayesianAttention, float | None]:
+    """The Bayesian twin, and how far its mean weights are from the dense ones, all four together."""
+    projections = split_projections(attention)
+    made = [maker.linear(weight, bias) for weight, bias in projections]
+    sizes = torch.stack([weight.detach().double().square().sum() for weight, _ in projections])
+    errors = torch.tensor([0.0 if one.error is None else one.error**2 for one in made], dtype=torch.float64)
+    total = float(sizes.sum())
+    error = None if made[0].error is None else sqrt(float((errors.to(sizes) * sizes).sum()) / total) if total else 0.0
+    return BayesianAttention(attention, *(one.layer for one in made)), error
+
+
+def dense_attention(attention: BayesianAttention, draws: Draws) -> nn.MultiheadAttention:
+    """nn.MultiheadAttention with the weights of the projections at their draws (None for the mean)."""
+    layers = [getattr(attention, name) for name in PROJECTIONS]
+    weights = [layer.weight(draws[layer]).detach() for layer in layers]
+    biases = [layer.bias_value(draws[layer]) for layer in layers]
+    like = next(layers[0].parameters())
+    sizes = {"kdim": attention.kdim, "vdim": attention.vdim, "batch_first": attention.batch_first}
+    has_bias = any(bias is not None for bias in biases)
+    dense = nn.MultiheadAttention(
+        attention.embed_dim,
+        attention.num_heads,
+        attention.dropout,
+        has_bias,
+        **sizes,
+        device=like.device,
+        dtype=like.dtype,
+    )
+    with torch.no_grad():
+        for (target, bias), weight, value in zip(_targets(dense), weights, biases, strict=True):
+            target.copy_(weight)
+            if bias is not None:
+                bias.copy_(torch.zeros_like(bias) if value is None else value)
+    return dense
+
+
+def _targets(dense: nn.MultiheadAttention) -> list[tuple[Tensor, Tensor | None]]:
+    """Views of the tensors of a dense module, as ``split_projections`` orders them."""
+    joint: Any = dense.in_proj_weight
+    weights = [getattr(dense, f"{name}_weight") for name in PROJECTIONS[:3]] if joint is None else joint.chunk(3)
+    bias: Any = dense.in_proj_bias
+    biases = [None] * 3 if bias is None else bias.chunk(3)
+    return [*zip(weights, biases, strict=True), (dense.out_proj.weight, dense.out_proj.bias)]
+
+
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """-inf where a mask of truth values is True; a mask of numbers as it is."""
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, float("-inf"))

@@ -1,0 +1,153 @@
+"""From a dense model to a Bayesian one."""
+
+from collections.abc import Iterable
+from copy import deepcopy
+
+from torch import Tensor, nn
+from torch.nn.modules.rnn import RNNBase
+from torch.nn.parameter import is_lazy
+
+from whvi.convert.attention import make_attention
+from whvi.convert.layers import Maker, Options, count_parameters
+from whvi.convert.report import Converted, Report, Row
+from whvi.convert.rules import Choice, Rule, Rules
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.nn.base import BayesianLayer
+from whvi.nn.parts import whole_number
+from whvi.posterior import Prior
+from whvi.posterior.spec import Spec
+
+_SEQUENCES = (nn.MultiheadAttention, nn.Transformer, RNNBase, nn.Embedding, nn.Conv1d)
+"""Modules of models whose linear layers may see several positions of one example."""
+
+
+def bayesianize(
+    model: nn.Module,
+    *,
+    rule: Rule = None,
+    posterior: Spec = "diagonal",
+    init: str = "pretrained",
+    skip: Iterable[type[nn.Module] | str] = (),
+    inplace: bool = False,
+    min_features: int = 16,
+    relative_std: float | None = None,
+    bias: Spec = "diagonal",
+    structure: str = "SHGHS",
+    scales: Spec = "optimised",
+    prior_variance: float | Prior = 1.0,
+    share_g: bool = True,
+    layout: str = "stack",
+    draws: str = "auto",
+) -> Converted:
+    """The model with Walsh-Hadamard layers in place of its linear layers, convolutions and attention, and a report.
+
+    Args:
+        model: any nn.Module. Dtype, device, training flags and ties stay; what cannot be replaced stays, with a note.
+        rule: which layers. None: nn.Linear, nn.Conv2d and nn.MultiheadAttention where that saves parameters; a type or
+            several; a name or pattern of names (``"layers.*.linear1"``; a name stands for all below it) or several; or
+            a function of (name, module) that gives True, False, or the layer to put there.
+        posterior, bias, structure, scales, prior_variance, share_g, layout: as for ``WHVILinear``; biases start at the
+            dense ones, and frozen ones stay numbers.
+        init: "pretrained" fits the mean weight to the dense one, as near as its structure allows: see the errors in
+            the report. "prior" starts as a fresh layer does.
+        skip: names, patterns and types to leave out.
+        inplace: change the model itself; an error leaves it as it was. Otherwise it is copied.
+        min_features: layers with fewer inputs stay as they are, unless the rule names them.
+        relative_std: standard deviations at the start, as a part of the size of the means; default 0.05 for a
+            pretrained layer, and that of a fresh layer, exp(-2), otherwise.
+        draws: "example", "batch", or "auto": one function for each call in convolutions and in models of sequences,
+            where a row is not an example; one for each row elsewhere.
+
+    >>> model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
+    >>> bayesian, report = bayesianize(model, init="prior")
+    >>> print(report)
+    name  kind    shape     parameters       error
+    0     Linear  256 x 64  16,640 -> 1,152      -
+    2     Linear  10 x 256  2,570 -> 1,044       -
+    2 layers replaced: 19,210 -> 2,196 parameters (11.4 %). Whole model: 19,210 -> 2,196.
+    """
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    options = Options(posterior, init, relative_std, bias, structure, scales, prior_variance, share_g, layout, draws)
+    choices = Rules(rule, skip, whole_number("min_features", min_features), options).choices(model)
+    if all(choice.note for choice in choices):
+        reasons = "; ".join(f"{choice.name or 'the model'}: {choice.note}" for choice in choices[:5])
+        raise ArgumentError(f"nothing in this model can be replaced ({reasons or 'it has no linear layers'})")
+    if inplace and any(choice.module is model and not choice.note for choice in choices):
+        raise ArgumentError("a layer cannot be replaced in itself; use inplace=False and take the model of the result")
+    sequences = any(isinstance(module, _SEQUENCES) for module in model.modules())
+    maker = Maker(options, "batch" if sequences else "example")
+    before = count_parameters(model)
+    made = {choice.module: _make(choice, maker) for choice in choices if not choice.note}
+    changed = exchange(model, {module: new for module, (new, _) in made.items()}, inplace)
+    rows = _rows(choices, made)
+    return Converted(changed, Report(rows, before, count_parameters(changed)))
+
+
+def exchange(model: nn.Module, new: dict[nn.Module, nn.Module], inplace: bool) -> nn.Module:
+    """The model, or a copy of it, with other modules wherever these stand; the new ones take over training flags."""
+    for module, other in new.items():
+        other.train(module.training)
+    if inplace:
+        for parent in list(model.modules()):
+            for name, child in parent._modules.items():
+                if child in new:
+                    parent._modules[name] = new[child]
+    else:
+        # A copy that believes to have copied these modules already takes the new ones, at all places.
+        model = deepcopy(model, {id(module): other for module, other in new.items()})
+    for module in model.modules():
+        _call_by_call(module)
+    return model
+
+
+def _call_by_call(module: nn.Module) -> None:
+    """Keep torch's encoders from reading the weights of Bayesian layers, and let them call these instead."""
+    if not any(isinstance(part, BayesianLayer) for part in module.modules()):
+        return
+    if isinstance(module, nn.TransformerEncoder):
+        module.use_nested_tensor = False
+    if isinstance(module, nn.TransformerEncoderLayer):
+        module.activation_relu_or_gelu = 0
+
+
+def _make(choice: Choice, maker: Maker) -> tuple[nn.Module, float | None]:
+    """The layer for a choice, and the error of its weight."""
+    module = choice.module
+    if choice.given is not None:
+        return choice.given, None
+    try:
+        if isinstance(module, nn.MultiheadAttention):
+            return make_attention(module, maker)
+        if isinstance(module, nn.Conv2d):
+            return maker.conv(module)
+        assert isinstance(module, nn.Linear)
+        return maker.linear(module.weight, module.bias)
+    except ArgumentError as error:
+        raise ArgumentError(f"{choice.name or 'the model'}: {error}") from error
+
+
+def _rows(choices: list[Choice], made: dict[nn.Module, tuple[nn.Module, float | None]]) -> tuple[Row, ...]:
+    """A row for each choice; parameters count where they are first seen."""
+    seen: dict[int, str] = {}
+    rows = []
+    for name, module, note, _ in choices:
+        kind, weight = type(module).__name__, getattr(module, "weight", None)
+        shape = tuple(weight.shape) if isinstance(weight, Tensor) and not is_lazy(weight) else ()
+        before, with_whom = _count(module, name, seen)
+        if note:
+            rows.append(Row(name, kind, shape, before, before, None, note))
+            continue
+        new, error = made[module]
+        after, with_whom = _count(new, name, seen)
+        rows.append(Row(name, kind, shape, before, after, error, with_whom, True))
+    return tuple(rows)
+
+
+def _count(module: nn.Module, name: str, seen: dict[int, str]) -> tuple[int, str]:
+    """Parameters that were not seen before, and a note about those that were."""
+    parameters = [parameter for parameter in module.parameters() if not is_lazy(parameter)]
+    shared = [seen[id(p)] for p in parameters if id(p) in seen]
+    count = sum(p.numel() for p in parameters if id(p) not in seen)
+    seen.update((id(p), name) for p in parameters)
+    return count, f"shares its posterior with {shared[0] or 'the model'}" if shared else ""

@@ -1,0 +1,88 @@
+"""From a Bayesian model back to plain layers, for deployment."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whvi.convert.attention import BayesianAttention, dense_attention
+from whvi.convert.bayesianize import exchange
+from whvi.convert.layers import geometry_of
+from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
+from whvi.nn.base import BayesianLayer
+from whvi.nn.draws import Draw, Draws
+from whvi.nn.geometry import ConvGeometry
+from whvi.nn.model import bayesian_layers
+
+
+def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None = None) -> nn.Module:
+    """A copy of the model with nn.Linear, nn.Conv2d and nn.MultiheadAttention in place of Bayesian layers.
+
+    Args:
+        model: with any Bayesian layers of this library.
+        draw: None or "mean": the posterior mean of every weight; a seed or a generator: one function drawn with it;
+            or the draws that ``whvi.sampling`` gave, for that function.
+
+    The mean of the weights is one function, not the mean of all functions: it has no uncertainty.
+
+    Law: to_dense(model)(x) == model(x) in ``whvi.mean_mode``, and to_dense(model, draws)(x) == model(x) under
+    ``whvi.sampling(model, draws)``; a seed s is ``whvi.sampling(model, 1, torch.Generator().manual_seed(s))``.
+
+    >>> from whvi.nn import WHVILinear
+    >>> to_dense(nn.Sequential(WHVILinear(8, 4), nn.ReLU()))
+    Sequential(
+      (0): Linear(in_features=8, out_features=4, bias=True)
+      (1): ReLU()
+    )
+    """
+    draws = _draws(model, draw)
+    new: dict[nn.Module, nn.Module] = {}
+    inside: set[nn.Module] = set()
+    for module in model.modules():
+        if isinstance(module, BayesianAttention) and all(isinstance(p, BayesianLayer) for p in module.children()):
+            new[module] = dense_attention(module, draws)
+            inside |= set(module.children())
+        elif isinstance(module, BayesianLayer) and module not in inside:
+            new[module] = _plain(module, draws[module])
+    return exchange(model, new, inplace=False)
+
+
+def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Module:
+    """The plain layer with the weight at a draw."""
+    weight, bias = layer.weight(draw).detach(), layer.bias_value(draw)
+    like = next(layer.parameters())
+    options: dict[str, Any] = {"bias": bias is not None, "device": like.device, "dtype": like.dtype}
+    geometry = getattr(layer, "geometry", None)
+    plain: nn.Linear | nn.Conv2d
+    if isinstance(geometry, ConvGeometry) and weight.ndim == 4:
+        plain = nn.Conv2d(**{**geometry_of(geometry), "out_channels": weight.shape[0]}, **options)
+    elif geometry is None and weight.ndim == 2:
+        plain = nn.Linear(weight.shape[1], weight.shape[0], **options)
+    else:
+        raise UnsupportedError(f"{type(layer).__name__} has a weight of shape {tuple(weight.shape)}, no plain layer's")
+    with torch.no_grad():
+        plain.weight.copy_(weight)
+        if plain.bias is not None and isinstance(bias, Tensor):
+            plain.bias.copy_(bias)
+    return plain
+
+
+def _draws(model: nn.Module, draw: str | int | torch.Generator | Draws | None) -> Draws:
+    """A draw, or None for the mean, of each layer."""
+    layers = bayesian_layers(model)
+    if draw is None or draw == "mean":
+        return dict.fromkeys(layers)
+    if isinstance(draw, int) and not isinstance(draw, bool):
+        draw = torch.Generator().manual_seed(draw)
+    if isinstance(draw, torch.Generator):
+        return {layer: layer.draw((), draw) for layer in layers}
+    if not isinstance(draw, Mapping):
+        raise InputTypeError(f"draw must be None, 'mean', a seed, a generator or draws of this model, got {draw!r}")
+    missing = sum(layer not in draw for layer in layers)
+    if missing:
+        raise ArgumentError(f"draws lack {missing} of the {len(layers)} Bayesian layers of this model")
+    several = [one.shape for one in draw.values() if one is not None and one.shape != ()]
+    if several:
+        raise ArgumentError(f"a plain layer has one weight, but the draws have shape {several[0]}; use sampling(model)")
+    return draw

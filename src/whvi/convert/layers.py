@@ -1,0 +1,165 @@
+"""A Bayesian layer in the place of a dense one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import log, prod, sqrt
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from whvi.convert.start import Start, nearest
+from whvi.errors import ArgumentError
+from whvi.nn import WHVIConv2d, WHVILinear
+from whvi.nn.geometry import ConvGeometry
+from whvi.nn.structured import StructuredLayer
+from whvi.posterior import GaussianPrior, Posterior, Prior, make_posterior
+from whvi.posterior.gaussian import LOG_STD
+from whvi.posterior.spec import Spec
+from whvi.structure import make_plan, parse
+
+PRETRAINED_STD = 0.05
+"""Spread at the start of a layer that was fitted, as a part of the size of its means: small, to keep the function."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How layers are made; the fields are explained at ``bayesianize``."""
+
+    posterior: Spec = "diagonal"
+    init: str = "pretrained"
+    relative_std: float | None = None
+    bias: Spec = "diagonal"
+    structure: str = "SHGHS"
+    scales: Spec = "optimised"
+    prior_variance: float | Prior = 1.0
+    share_g: bool = True
+    layout: str = "stack"
+    draws: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.init not in ("pretrained", "prior"):
+            raise ArgumentError(f"init must be 'pretrained' or 'prior', got {self.init!r}")
+        if self.draws not in ("auto", "example", "batch"):
+            raise ArgumentError(f"draws must be 'auto', 'example' or 'batch', got {self.draws!r}")
+        if self.relative_std is not None and not 0.0 < self.relative_std < float("inf"):
+            raise ArgumentError(f"relative_std must be positive and finite, got {self.relative_std}")
+
+    @property
+    def g_size(self) -> float:
+        """Root mean square of g where it starts: that of its prior."""
+        prior = self.prior_variance if isinstance(self.prior_variance, Prior) else GaussianPrior(self.prior_variance)
+        return sqrt(prior.initial_variance) if isinstance(prior, GaussianPrior) else 1.0
+
+    @property
+    def log_std(self) -> float:
+        """Log of the standard deviation at the start, for a vector of size one."""
+        if self.relative_std is not None:
+            return log(self.relative_std)
+        return log(PRETRAINED_STD) if self.init == "pretrained" else LOG_STD
+
+    def layer(self, draws: str) -> dict[str, Any]:
+        """Arguments of ``WHVILinear`` that do not depend on the dense layer."""
+        names = ("posterior", "structure", "scales", "prior_variance", "share_g", "layout")
+        return {**{name: getattr(self, name) for name in names}, "draws": draws if self.draws == "auto" else self.draws}
+
+
+class Made(NamedTuple):
+    """A layer, and how far its mean weight is from the dense one, where it was fitted to it."""
+
+    layer: StructuredLayer
+    error: float | None
+
+
+class Maker:
+    """Makes layers of one conversion, and remembers them: what shared a tensor shares its posterior.
+
+    Args:
+        options: of all layers.
+        draws: what "auto" means for linear layers.
+    """
+
+    def __init__(self, options: Options, draws: str) -> None:
+        self.options, self.draws = options, draws
+        # By the tensors themselves, which hash by identity and stay alive here, so that no other takes their place.
+        self._made: dict[Tensor, Made] = {}
+        self._biases: dict[Tensor, Posterior] = {}
+
+    def linear(self, weight: Tensor, bias: Tensor | None) -> Made:
+        """A layer for a dense weight (out, in)."""
+        outputs, inputs = weight.shape
+        options, error = self._arguments(weight, inputs, outputs, 1, self.draws)
+        layer = WHVILinear(inputs, outputs, bias=self._bias(bias), **options)
+        return self._remember(weight, bias, layer, error)
+
+    def conv(self, module: nn.Conv2d) -> Made:
+        """A layer for a dense convolution."""
+        weight, groups = module.weight, module.groups
+        options, error = self._arguments(weight, prod(weight.shape[1:]), weight.shape[0] // groups, groups, "batch")
+        layer = WHVIConv2d(bias=self._bias(module.bias), **geometry_of(module), **options)
+        return self._remember(weight, module.bias, layer, error)
+
+    def _arguments(
+        self, weight: Tensor, inputs: int, outputs: int, groups: int, draws: str
+    ) -> tuple[dict[str, Any], float | None]:
+        """Arguments of a layer, with the laws it starts from, and the error of its weight."""
+        known, options = self._made.get(weight), self.options
+        arguments = {**options.layer(draws), "device": weight.device, "dtype": weight.dtype}
+        if known is not None:
+            scales = iter(known.layer.scales)
+            laws = {"posterior": lambda _: known.layer.g, "scales": lambda _: next(scales)}
+            return {**arguments, **laws, "prior_variance": known.layer.prior}, known.error
+        if options.init == "prior":
+            start_std = options.log_std + log(options.g_size)
+            return {**arguments, "posterior": lambda mean: make_posterior(options.posterior, mean, start_std)}, None
+        plan = make_plan(options.layout, inputs, outputs)
+        start = nearest(weight, parse(options.structure), plan, groups, options.share_g, options.g_size)
+        vectors = _laws(start, options, weight.dtype)
+        return {**arguments, **dict.fromkeys(("posterior", "scales"), lambda _: next(vectors))}, start.error
+
+    def _bias(self, bias: Tensor | None) -> bool | Callable[[Tensor], Posterior]:
+        """The law of a bias around the dense one; a frozen one stays a number."""
+        if bias is None:
+            return False
+        known = self._biases.get(bias)
+        spec: Spec = self.options.bias if bias.requires_grad else "point"
+        return lambda _: known or make_posterior(spec, bias.detach().clone(), self.options.log_std, name="bias")
+
+    def _remember(self, weight: Tensor, bias: Tensor | None, layer: StructuredLayer, error: float | None) -> Made:
+        if bias is not None and layer.bias is not None:
+            self._biases.setdefault(bias, layer.bias.requires_grad_(bias.requires_grad))
+        made = Made(layer, error)
+        self._made.setdefault(weight, made)
+        return made
+
+
+def _laws(start: Start, options: Options, dtype: torch.dtype) -> Iterator[Posterior]:
+    """The law of g, then those of the scales, in the order in which a layer asks for them."""
+    specs = (options.posterior, *(options.scales,) * len(start.scales))
+    for spec, vector in zip(specs, (start.g, *start.scales), strict=True):
+        size = float(vector.square().mean().sqrt()) or 1.0
+        yield make_posterior(spec, vector.to(dtype), options.log_std + log(size))
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Numbers in the parameters of a module, each tensor once; lazy ones have none yet."""
+    return sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
+
+
+def size_after(module: nn.Module, options: Options) -> int:
+    """Parameters of the layer that would take the place of a linear layer or convolution, without making it."""
+    arguments: dict[str, Any] = {**options.layer("batch"), "prior_variance": 1.0, "device": "meta"}
+    # Laws of a user's own may be of any size; they are counted as independent Gaussians.
+    arguments |= {name: "diagonal" for name in ("posterior", "scales") if not isinstance(arguments[name], str)}
+    bias = getattr(module, "bias", None) is not None and (options.bias if isinstance(options.bias, str) else "diagonal")
+    if isinstance(module, nn.Conv2d):
+        return count_parameters(WHVIConv2d(bias=bias, **geometry_of(module), **arguments))
+    assert isinstance(module, nn.Linear)
+    return count_parameters(WHVILinear(module.in_features, module.out_features, bias, **arguments))
+
+
+def geometry_of(module: nn.Conv2d | ConvGeometry) -> dict[str, Any]:
+    """What a convolution is called by, apart from its weight."""
+    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
+    return {name: getattr(module, name) for name in names}

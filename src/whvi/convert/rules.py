@@ -1,0 +1,190 @@
+"""Which layers of a model are replaced, and why others are not."""
+
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.modules.rnn import RNNBase, RNNCellBase
+from torch.nn.utils.parametrize import is_parametrized
+
+from whvi.convert.attention import BayesianAttention, split_projections
+from whvi.convert.layers import Options, count_parameters, size_after
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.nn.base import BayesianLayer
+
+Decide = Callable[[str, nn.Module], "bool | nn.Module | None"]
+Rule = None | type[nn.Module] | str | Decide | Iterable[type[nn.Module] | str]
+"""What chooses layers: nothing (all that gain by it), types, name patterns, or a function."""
+
+REPLACEABLE = (nn.Linear, nn.Conv2d, nn.MultiheadAttention)
+"""What has a Bayesian twin."""
+_WITHOUT_TWIN = (_ConvNd, RNNBase, RNNCellBase, nn.Bilinear)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_OWN = {nn.Linear: ("forward",), nn.Conv2d: ("forward", "_conv_forward"), nn.MultiheadAttention: ("forward",)}
+
+
+class Choice(NamedTuple):
+    """A layer of the model, and what is to become of it."""
+
+    name: str
+    module: nn.Module
+    note: str = ""
+    """Why it is left as it is; empty when it is to be replaced."""
+    given: nn.Module | None = None
+    """The layer that takes its place, where the rule gave one."""
+
+
+class Rules:
+    """The rule, the exceptions and the threshold of one conversion.
+
+    Args:
+        rule, skip, min_features: as for ``bayesianize``.
+        options: of the layers to be made.
+    """
+
+    def __init__(self, rule: Rule, skip: Iterable[type[nn.Module] | str], min_features: int, options: Options) -> None:
+        self.function: Decide | None = None
+        self.wanted: tuple[type[nn.Module] | str, ...] = REPLACEABLE
+        if isinstance(rule, type | str):
+            self.wanted = _words("rule", (rule,))
+        elif callable(rule):
+            self.function = rule
+        elif rule is not None:
+            self.wanted = _words("rule", rule)
+        self.skip = _words("skip", (skip,) if isinstance(skip, str | type) else skip)
+        self.by_size = self.function is None and not any(isinstance(word, str) for word in self.wanted)
+        self.min_features, self.options = min_features, options
+
+    def choices(self, model: nn.Module) -> list[Choice]:
+        """What is to become of each layer, in the order of the model; each module once."""
+        found = list(layers(model))
+        names = [name for name, _ in model.named_modules(remove_duplicate=False)]
+        for word in (*self.wanted, *self.skip):
+            if isinstance(word, str) and not any(_named(name, word) for name in names):
+                raise ArgumentError(f"no module of this model is called {word!r}; see [n for n, _ in named_modules()]")
+        return keep_ties([self._choice(name, module) for name, module in found], model)
+
+    def _choice(self, name: str, module: nn.Module) -> Choice:
+        if note := obstacle(module):
+            return Choice(name, module, note)
+        if any(_matches(name, module, word) for word in self.skip):
+            return Choice(name, module, "skipped")
+        if self.function is not None:
+            answer = self.function(name, module)
+            if isinstance(answer, nn.Module):
+                return Choice(name, module, given=answer)
+            if answer is not None and not isinstance(answer, bool):
+                raise InputTypeError(f"the rule must give a bool, a module or None, got {type(answer).__name__}")
+            return Choice(name, module, "" if answer else "not chosen by the rule")
+        if not any(_matches(name, module, word) for word in self.wanted):
+            return Choice(name, module, "not chosen by the rule")
+        return Choice(name, module, self._too_small(module) if self.by_size else "")
+
+    def _too_small(self, module: nn.Module) -> str:
+        """Why a layer would gain nothing, if it would not."""
+        if isinstance(module, nn.MultiheadAttention):
+            least = min(module.embed_dim, module.kdim, module.vdim)
+            return f"{least} features, fewer than min_features={self.min_features}" if least < self.min_features else ""
+        assert isinstance(module, nn.Linear | nn.Conv2d)
+        inputs = module.weight[0].numel()
+        if inputs < self.min_features:
+            return f"{inputs} inputs, fewer than min_features={self.min_features}"
+        before, after = count_parameters(module), size_after(module, self.options)
+        return f"it would grow from {before:,} to {after:,} parameters" if after >= before else ""
+
+
+def layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Linear layers, convolutions, attention and recurrent layers by name, each once; not what is inside of them."""
+    inside: set[nn.Module] = set()
+    for name, module in model.named_modules():
+        if module in inside:
+            continue
+        if isinstance(module, (BayesianLayer, BayesianAttention)) or is_parametrized(module):
+            inside |= set(module.modules())
+        if isinstance(module, (*REPLACEABLE, *_WITHOUT_TWIN)):
+            inside |= set(module.modules())  # the output projection of attention is never called as a module
+            yield name, module
+
+
+def obstacle(module: nn.Module) -> str:
+    """Why a module cannot be replaced, if it cannot."""
+    kind = next((one for one in REPLACEABLE if isinstance(module, one)), None)
+    if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+        return "lazy, with no shape yet; run it once on data"
+    if kind is None:
+        return f"{type(module).__name__} has no Bayesian twin here"
+    if is_parametrized(module):
+        return "parametrized; remove the parametrizations first"
+    if any(getattr(module, name, None) for name in _HOOKS):
+        return "it has hooks, which would be lost"
+    if any(getattr(type(module), name) is not getattr(kind, name) for name in _OWN[kind]):
+        return f"{type(module).__name__} has a forward of its own"
+    if isinstance(module, nn.MultiheadAttention):
+        if module.bias_k is not None or module.add_zero_attn:
+            return "add_bias_kv and add_zero_attn are not supported"
+        weights: list[Any] = [weight for weight, _ in split_projections(module)]
+    else:
+        weights = [module.weight]
+    if not all(isinstance(weight, nn.Parameter) for weight in weights):
+        return "its weight is not a parameter"
+    if not all(weight.requires_grad for weight in weights):
+        return "frozen; unfreeze its weight first"
+    return ""
+
+
+def keep_ties(choices: list[Choice], model: nn.Module) -> list[Choice]:
+    """The choices without those that would tear tensors apart that are shared with what stays as it is."""
+    owners: dict[Tensor, set[nn.Module]] = {}
+    for module in model.modules():
+        for tensor in module._parameters.values():
+            if tensor is not None:
+                owners.setdefault(tensor, set()).add(module)
+    while True:
+        going = {choice.module: choice for choice in choices if not choice.note}
+        notes = {module: note for module in going if (note := _torn(module, owners, going))}
+        if not notes:
+            return choices
+        choices = [choice._replace(note=notes.get(choice.module, choice.note)) for choice in choices]
+
+
+def _torn(module: nn.Module, owners: dict[Tensor, set[nn.Module]], going: dict[nn.Module, Choice]) -> str:
+    """Why a module must stay because of a tensor it shares, if it must."""
+    own = set(module.modules())
+    for tensor in module.parameters():
+        for other in owners[tensor] - own:
+            name = type(other).__name__
+            if other not in going:
+                return f"shares a parameter with a module of type {name} that stays as it is"
+            given = going[other].given is not None or going[module].given is not None
+            if given or not _alike(module, other):
+                return f"shares a parameter with a module of type {name} of another kind"
+    return ""
+
+
+def _alike(one: nn.Module, other: nn.Module) -> bool:
+    """Two layers that can share a posterior."""
+    if isinstance(one, nn.MultiheadAttention) or isinstance(other, nn.MultiheadAttention):
+        return False
+    return isinstance(one, nn.Linear) == isinstance(other, nn.Linear) and (
+        getattr(one, "groups", 1) == getattr(other, "groups", 1)
+    )
+
+
+def _words(name: str, words: Any) -> tuple[type[nn.Module] | str, ...]:
+    checked: tuple[type[nn.Module] | str, ...] = tuple(words) if isinstance(words, Iterable) else (words,)
+    for word in checked:
+        if not isinstance(word, str) and not (isinstance(word, type) and issubclass(word, nn.Module)):
+            raise InputTypeError(f"{name} takes names, patterns and types of modules, got {word!r}")
+    return checked
+
+
+def _matches(name: str, module: nn.Module, word: type[nn.Module] | str) -> bool:
+    return _named(name, word) if isinstance(word, str) else isinstance(module, word)
+
+
+def _named(name: str, pattern: str) -> bool:
+    """A name, all that is below it, or a pattern such as "layers.*.linear1"."""
+    return fnmatchcase(name, pattern) or name.startswith(f"{pattern}.")

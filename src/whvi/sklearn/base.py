@@ -1,0 +1,210 @@
+"""What the regressor and the classifier share: parameters, training, prediction of standardised targets, saving."""
+
+from abc import abstractmethod
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError
+from whvi.inference.seeds import mix
+from whvi.likelihoods import Likelihood
+from whvi.predictive import Prediction, predict
+from whvi.sklearn import saving
+from whvi.sklearn.parameters import Parameters, checked
+from whvi.sklearn.rows import Array, Rows, Scaling
+from whvi.sklearn.training import (
+    FROZEN_STEPS,
+    LEAST_APART,
+    Data,
+    History,
+    OptimiserState,
+    Training,
+    apart,
+    default_steps,
+    go_on,
+    make_network,
+    train,
+)
+
+
+class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
+    """A table to a Bayesian neural network and its predictive law.
+
+    Columns are standardised inside; equal rows are merged and their weights added, so a row of weight w is w rows.
+    """
+
+    model_: nn.Module
+    likelihood_: Likelihood
+    history_: History
+    n_features_in_: int
+    n_rows_seen_: float
+    seed_: int
+    x_scaling_: Scaling
+    y_scaling_: Scaling
+    _architecture: dict[str, Any]
+    _optimiser: OptimiserState | None
+
+    def __init__(
+        self,
+        hidden_layer_sizes: tuple[int, ...] = (128, 128),
+        *,
+        posterior: str = "diagonal",
+        max_steps: int | None = None,
+        batch_size: int = 256,
+        learning_rate: float = 2e-2,
+        samples: int = 64,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.posterior = posterior
+        self.max_steps = max_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.samples = samples
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator to a folder: tensors and JSON with checksums, at once, and never a pickle.
+
+        A ``random_state`` that is a generator is saved as None.
+        """
+        check_is_fitted(self)
+        saving.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """The estimator that ``save`` wrote; CheckpointError if the folder is damaged or of another estimator.
+
+        Law: it predicts the same bits.
+        """
+        return saving.load(cls, path)
+
+    @abstractmethod
+    def _make_likelihood(self) -> Likelihood:
+        """For the targets of a fit that has begun."""
+
+    @abstractmethod
+    def _scaling_of(self, rows: Rows) -> Scaling:
+        """Of the targets."""
+
+    @abstractmethod
+    def _as_targets(self, y: Array) -> Tensor:
+        """Standardised targets (N, outputs) as the likelihood takes them."""
+
+    def _weights(self, x: Array, sample_weight: Any) -> Array:
+        """(N,), not negative and not all zero."""
+        weight: Array = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+        if not (weight > 0.0).any():
+            raise ArgumentError("sample_weight is zero for all rows, so there is nothing to learn from; give weights")
+        return weight
+
+    def _fit_rows(self, rows: Rows) -> Self:
+        parameters = checked(self)
+        self._begin(rows, parameters)
+        training = self._training(rows, parameters)
+        self.likelihood_.frozen_steps = min(FROZEN_STEPS, training.steps // 10)
+        kept = self._kept_apart(rows, parameters)
+        used, validation = rows[~kept], rows[kept]
+        looks = self._data(validation) if parameters.early_stopping else None
+        self._record(train(self.model_, self.likelihood_, self._data(used), looks, training))
+        self.n_rows_seen_ = float(used.weight.sum())
+        self._finish()
+        if parameters.calibrate and len(validation):
+            self._calibrate(validation)
+        return self
+
+    def _kept_apart(self, rows: Rows, parameters: Parameters) -> Array:
+        """Which rows are not trained on: (N,) of truth values; none unless something looks at them."""
+        share = parameters.validation_fraction
+        calibrate = parameters.calibrate and share * len(rows) >= LEAST_APART
+        return apart(len(rows), share if parameters.early_stopping or calibrate else 0.0, self.seed_)
+
+    def _calibrate(self, rows: Rows) -> None:
+        """Set the spread of predictions by rows that were not trained on."""
+
+    def _partial_fit_rows(self, rows: Rows) -> Self:
+        parameters = checked(self)
+        if not hasattr(self, "model_"):
+            self._begin(rows, parameters)
+        self.n_rows_seen_ += float(rows.weight.sum())
+        self.model_.float()
+        self.likelihood_.float()
+        data, training = self._data(rows), self._training(rows, parameters)
+        found, self._optimiser = go_on(
+            self.model_, self.likelihood_, data, self.n_rows_seen_, training, self._optimiser
+        )
+        self._record(found)
+        self._finish()
+        return self
+
+    def _begin(self, rows: Rows, parameters: Parameters) -> None:
+        """A new network for such rows."""
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.x_scaling_, self.y_scaling_ = Scaling.of(rows.x, rows.weight), self._scaling_of(rows)
+        self.history_ = {"step": [], "elbo": [], "validation_mnll": []}
+        self.n_rows_seen_ = 0.0
+        self._architecture = {name: getattr(parameters, name) for name in ("hidden_layer_sizes", "posterior", "noise")}
+        self._optimiser = None
+        self._build()
+
+    def _build(self) -> None:
+        """The likelihood and the network of the architecture, before any training."""
+        self.likelihood_ = self._make_likelihood()
+        hidden, posterior = self._architecture["hidden_layer_sizes"], self._architecture["posterior"]
+        self.model_ = make_network(self.n_features_in_, hidden, self.likelihood_, posterior, self.seed_)
+
+    def _training(self, rows: Rows, parameters: Parameters) -> Training:
+        return Training(
+            steps=parameters.max_steps or default_steps(len(rows)),
+            batch_size=parameters.batch_size,
+            learning_rate=parameters.learning_rate,
+            seed=mix(self.seed_, "training", self._steps_done()),
+            patience=parameters.patience,
+            progress=parameters.verbose,
+        )
+
+    def _steps_done(self) -> int:
+        return int(self.history_["step"][-1]) if self.history_["step"] else 0
+
+    def _record(self, found: History) -> None:
+        """Add the curves of a run to the history, with densities of targets as they are, not standardised."""
+        volume, before = float(np.log(self.y_scaling_.scale).sum()), self._steps_done()
+        self.history_["step"] += [before + step for step in found["step"]]
+        self.history_["elbo"] += found["elbo"]
+        self.history_["validation_mnll"] += [value + volume for value in found["validation_mnll"]]
+
+    def _finish(self) -> None:
+        """Training is in single precision, prediction in double: so no number depends on how rows are batched."""
+        self.likelihood_.frozen_steps = 0  # that was for the beginning
+        self.model_.double().eval()
+        self.likelihood_.double().eval()
+
+    def _data(self, rows: Rows) -> Data:
+        x, weight = self.x_scaling_.forward(rows.x), torch.from_numpy(rows.weight).float()
+        return Data(torch.from_numpy(x).float(), self._as_targets(self.y_scaling_.forward(rows.y)), weight)
+
+    def _predict(self, X: Any, samples: int | None = None, seed: int | None = None) -> Prediction:
+        """The law of the standardised targets of X: the same functions at each call."""
+        check_is_fitted(self)
+        x = validate_data(self, X, reset=False, dtype=np.float64)
+        count = checked(self).samples if samples is None else samples
+        return self._law(x, count, mix(self.seed_, "prediction") if seed is None else seed)
+
+    def _law(self, x: Array, samples: int, seed: int) -> Prediction:
+        """The law of the standardised targets of checked rows."""
+        inputs = torch.from_numpy(self.x_scaling_.forward(x))
+        return predict(self.model_, inputs, samples, likelihood=self.likelihood_, seed=seed)

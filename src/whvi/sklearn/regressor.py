@@ -1,0 +1,174 @@
+"""Regression with a predictive law."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, validate_data
+from torch import Tensor
+
+from whvi.errors import ShapeError
+from whvi.inference.seeds import mix
+from whvi.likelihoods import Gaussian, Likelihood
+from whvi.predictive import Prediction
+from whvi.sklearn.base import WHVIEstimator
+from whvi.sklearn.calibration import spread_of
+from whvi.sklearn.parameters import NOISE, checked
+from whvi.sklearn.rows import Array, Rows, Scaling, merged
+from whvi.sklearn.training import START_VARIANCE
+
+
+class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
+    """Regression by a network with Walsh-Hadamard posteriors: a mean, and how sure it is.
+
+    Args:
+        hidden_layer_sizes: units of each hidden layer.
+        posterior: of each layer's g: "diagonal", "low_rank:8", "full", "planar:10".
+        noise: "input", a variance that the network gives for each row; "constant", a learned one for each output.
+        calibrate: keep ``validation_fraction`` of the rows apart, and set the spread of predictions by them.
+        max_steps: of training; None for a number that suits the rows.
+        batch_size: rows of a step.
+        learning_rate: of Adam, at the first step; it falls to zero as half a cosine.
+        samples: functions that a prediction averages over.
+        early_stopping: keep these rows apart, look at them 50 times, stop after ``patience``
+            looks that saw nothing better, and go back to the best.
+        random_state: an int for fits that repeat themselves.
+        verbose: show a bar.
+
+    After ``fit``: ``model_``, ``likelihood_`` (both for standardised numbers), ``history_`` (lists "step", "elbo",
+    "validation_mnll"), ``n_features_in_``, ``feature_names_in_`` (where X has names), ``n_rows_seen_`` (trained on),
+    ``spread_`` (by what ``calibrate`` multiplies the standard deviation of each output).
+
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-2, 2, (200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.randn(200)
+    >>> model = WHVIRegressor((32,), max_steps=200, random_state=0).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> low, high = model.predict_interval(X, level=0.9)
+    >>> bool(np.mean((low < y) & (y < high)) > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        hidden_layer_sizes: tuple[int, ...] = (128, 128),
+        *,
+        posterior: str = "diagonal",
+        noise: str = "input",
+        calibrate: bool = True,
+        max_steps: int | None = None,
+        batch_size: int = 256,
+        learning_rate: float = 2e-2,
+        samples: int = 64,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            hidden_layer_sizes,
+            posterior=posterior,
+            max_steps=max_steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            samples=samples,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.noise = noise
+        self.calibrate = calibrate
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to a table.
+
+        Args:
+            X: (N, features), an array or a frame of pandas or polars.
+            y: (N,) or (N, outputs).
+            sample_weight: (N,); a row of weight w counts as w rows.
+        """
+        rows = self._read(X, y, sample_weight, reset=True)
+        return self._fit_rows(rows)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One pass over more rows, as a part of all rows seen so far. The first rows decide how columns are scaled."""
+        rows = self._read(X, y, sample_weight, reset=not hasattr(self, "model_"))
+        return self._partial_fit_rows(rows)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of each target, and with ``return_std`` also its standard deviation, noise included: as y was."""
+        prediction = self._predict(X)
+        mean = self._as_given(self.y_scaling_.back(prediction.mean.numpy()))
+        if not return_std:
+            return mean
+        return mean, self._as_given(prediction.std.numpy() * self.spread_ * self.y_scaling_.scale)
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
+        """Quantiles of each target: (N, Q), or (N, outputs, Q)."""
+        prediction = self._predict(X)
+        return self._values(prediction, prediction.quantile(list(quantiles)))
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+        """The ends of the central interval that holds each target with probability ``level``: as y was."""
+        prediction = self._predict(X)
+        ends = self._values(prediction, torch.stack(prediction.interval(level)))
+        return ends[..., 0], ends[..., 1]
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Draws of the targets, each from one function for all rows: (N, n_samples), or (N, outputs, n_samples)."""
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        prediction = self._predict(X, n_samples, seed)
+        return self._values(prediction, prediction.sample_y(n_samples))
+
+    def log_prob(self, X: Any, y: Any) -> Array:
+        """The log predictive density of each row in nats: (N,). Minus its mean is the MNLL."""
+        prediction = self._predict(X)
+        y = self.y_scaling_.forward(check_array(y, dtype=np.float64, ensure_2d=False).reshape(len(prediction), -1))
+        mean = prediction.mean.numpy()
+        found = prediction.log_prob(torch.from_numpy(mean + (y - mean) / self.spread_))
+        return np.asarray(found.numpy() - np.log(self.spread_ * self.y_scaling_.scale).sum())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> Rows:
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        outputs = 1 if y.ndim == 1 else y.shape[1]
+        if reset:
+            self.n_outputs_, self._flat, self.spread_ = outputs, y.ndim == 1, np.ones(outputs)
+        elif outputs != self.n_outputs_:
+            raise ShapeError(f"y has {outputs} outputs, but the first rows had {self.n_outputs_}; give as many")
+        return merged(X, y, self._weights(X, sample_weight))
+
+    def _make_likelihood(self) -> Likelihood:
+        return Gaussian(self.n_outputs_, NOISE[self._architecture["noise"]], variance=START_VARIANCE)
+
+    def _scaling_of(self, rows: Rows) -> Scaling:
+        return Scaling.of(rows.y, rows.weight)
+
+    def _as_targets(self, y: Array) -> Tensor:
+        return torch.from_numpy(y).float()
+
+    def _calibrate(self, rows: Rows) -> None:
+        prediction = self._law(rows.x, checked(self).samples, mix(self.seed_, "calibration"))
+        errors = (self.y_scaling_.forward(rows.y) - prediction.mean.numpy()) / prediction.std.numpy()
+        self.spread_ = spread_of(errors, rows.weight)
+
+    def _values(self, prediction: Prediction, values: Tensor) -> Array:
+        """Values of standardised targets (count, N, outputs) as they are to be: spread, scaled, the count last."""
+        mean = prediction.mean.numpy()
+        spread = self.y_scaling_.back(mean + (values.numpy() - mean) * self.spread_)
+        return np.moveaxis(spread[..., 0] if self._flat else spread, 0, -1)
+
+    def _as_given(self, values: Array) -> Array:
+        """(N, outputs), or (N,) if that was the shape of y."""
+        return values[:, 0] if self._flat else values

@@ -1,0 +1,87 @@
+"""An estimator as a checkpoint: tensors and JSON under checksums, whole or absent, never a pickle."""
+
+from os import PathLike
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+
+from whvi.errors import CheckpointError
+from whvi.io import checkpoint
+from whvi.sklearn.rows import Array, Scaling
+from whvi.sklearn.training import OptimiserState
+
+FORMAT = "whvi estimator"
+VERSION = 1
+_PLAIN = ("seed_", "history_", "n_rows_seen_", "n_features_in_", "n_outputs_", "_flat", "_architecture")
+_ARRAYS = ("classes_", "feature_names_in_", "spread_")
+_SCALINGS = ("x_scaling_", "y_scaling_")
+_MODULES = ("model_", "likelihood_")
+Estimator = TypeVar("Estimator")
+
+
+def save(estimator: Any, folder: str | PathLike[str]) -> None:
+    """Write a fitted estimator to a folder, in place of the one that is there."""
+    tensors = {f"{part}.{k}": v for part in _MODULES for k, v in getattr(estimator, part).state_dict().items()}
+    for part in _SCALINGS:
+        scaling: Scaling = getattr(estimator, part)
+        tensors |= {f"{part}.mean": torch.from_numpy(scaling.mean), f"{part}.scale": torch.from_numpy(scaling.scale)}
+    optimiser: OptimiserState | None = estimator._optimiser
+    state = {
+        "format": FORMAT,
+        "version": VERSION,
+        "estimator": type(estimator).__name__,
+        "parameters": {name: _json(value) for name, value in estimator.get_params(deep=False).items()},
+        "plain": {name: getattr(estimator, name) for name in _PLAIN if hasattr(estimator, name)},
+        "arrays": {name: _packed(getattr(estimator, name)) for name in _ARRAYS if hasattr(estimator, name)},
+        "optimiser": None if optimiser is None else optimiser[1],
+    }
+    step = max(checkpoint.steps(folder), default=-1) + 1  # the old one goes when the new one is whole
+    checkpoint.save(folder, step, tensors | ({} if optimiser is None else optimiser[0]), state, keep=1)
+
+
+def load(kind: type[Estimator], folder: str | PathLike[str]) -> Estimator:
+    """The estimator of a folder, which must be of that kind."""
+    _, tensors, state = checkpoint.load(folder)
+    _check_kind(folder, state, kind.__name__)
+    parameters = state["parameters"]
+    if isinstance(parameters["hidden_layer_sizes"], list):
+        parameters["hidden_layer_sizes"] = tuple(parameters["hidden_layer_sizes"])
+    estimator: Any = kind(**parameters)
+    for name, value in state["plain"].items():
+        setattr(estimator, name, value)
+    for name, value in state["arrays"].items():
+        setattr(estimator, name, np.array(value["values"], dtype=np.dtype(value["dtype"])))
+    for part in _SCALINGS:
+        setattr(estimator, part, Scaling(tensors[f"{part}.mean"].numpy(), tensors[f"{part}.scale"].numpy()))
+    estimator._build()
+    estimator._finish()
+    for part in _MODULES:
+        own = {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
+        getattr(estimator, part).load_state_dict(own)
+    optimiser = {name: tensor for name, tensor in tensors.items() if name.startswith("optimiser.")}
+    estimator._optimiser = None if state["optimiser"] is None else (optimiser, state["optimiser"])
+    return cast(Estimator, estimator)
+
+
+def _check_kind(folder: str | PathLike[str], state: dict[str, Any], wanted: str) -> None:
+    if state.get("format") != FORMAT:
+        raise CheckpointError(f"{folder} holds a checkpoint, but not of an estimator; give a folder that save wrote")
+    if state.get("version") != VERSION:
+        raise CheckpointError(f"{folder} has version {state.get('version')}, but this whvi reads {VERSION}")
+    found = state["estimator"]
+    if found != wanted:
+        raise CheckpointError(f"{folder} holds a {found}, but a {wanted} is wanted; use {found}.load")
+
+
+def _json(value: Any) -> Any:
+    """A parameter as JSON holds it: numpy's numbers as plain ones, a random generator as None."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    return [_json(part) for part in value] if isinstance(value, list | tuple | np.ndarray) else value
+
+
+def _packed(values: Array) -> dict[str, Any]:
+    return {"dtype": values.dtype.str if values.dtype != object else "object", "values": values.tolist()}

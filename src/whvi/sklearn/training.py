@@ -1,0 +1,224 @@
+"""How the network of an estimator is made and trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil, exp, nan
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError
+from whvi.inference import SVI, CosineDecay, EarlyStopping, Fit, Moment, fit
+from whvi.inference.seeds import mix
+from whvi.inference.stopping import Watch
+from whvi.inference.svi import SVIRun
+from whvi.likelihoods import Likelihood
+from whvi.nn import MeanFieldLinear, WHVILinear
+from whvi.predictive import predict
+from whvi.sklearn.weighted import Weighted, with_weights
+
+LEAST_APART = 10
+"""Rows to calibrate by; with fewer, predictions stay as they are."""
+LOOKS = 50
+"""At the validation rows, in a run of all steps."""
+START_VARIANCE = round(exp(-2.0), 6)
+"""Of the noise of standardised targets: small, so that the fit comes first."""
+STEADINESS = 0.1
+"""How much of the last layer's log-variances counts, where noise varies with x."""
+FROZEN_STEPS = 500
+"""First steps in which the noise stays as it is, or a tenth of all."""
+
+History = dict[str, list[float]]
+OptimiserState = tuple[dict[str, Tensor], dict[str, Any]]
+
+
+def make_network(inputs: int, hidden: tuple[int, ...], law: Likelihood, posterior: str, seed: int) -> nn.Sequential:
+    """Hidden WHVI layers with ReLU, and a mean-field layer at the end; torch's generator is left as it was.
+
+    >>> from whvi.likelihoods import Gaussian
+    >>> make_network(4, (16,), Gaussian(1, "input"), "diagonal", 0)(torch.zeros(3, 4)).shape
+    torch.Size([3, 2])
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(mix(seed, "network"))
+        layers: list[nn.Module] = []
+        for before, after in pairwise((inputs, *hidden)):
+            layers += [WHVILinear(before, after, posterior=posterior), nn.ReLU()]
+        return nn.Sequential(*layers, MeanFieldLinear((inputs, *hidden)[-1], law.features), Steady(law))
+
+
+class Steady(nn.Module):
+    """Numbers beyond the targets' own, which say how noise varies with x, times a small factor.
+
+    So noise is nearly the same everywhere until data say otherwise: the prior of its variation is that much narrower.
+    """
+
+    def __init__(self, law: Likelihood) -> None:
+        super().__init__()
+        self.factors: Tensor
+        beyond = law.features - law.outputs
+        self.register_buffer("factors", torch.tensor([1.0] * law.outputs + [STEADINESS] * beyond))
+
+    def forward(self, f: Tensor) -> Tensor:
+        """(..., features) -> the same."""
+        return f * self.factors
+
+
+def default_steps(rows: int) -> int:
+    """For so many rows.
+
+    >>> default_steps(100), default_steps(10_000), default_steps(1_000_000)
+    (3000, 15000, 20000)
+    """
+    return int(np.clip(1.5 * rows, 3_000, 20_000))
+
+
+@dataclass(frozen=True)
+class Data:
+    """Standardised rows as tensors."""
+
+    x: Tensor
+    """(N, features), float32."""
+    y: Tensor
+    """As the likelihood takes them."""
+    weight: Tensor
+    """(N,)."""
+
+    def for_training(self, likelihood: Likelihood, factor: float = 1.0) -> tuple[Likelihood, tuple[Tensor, Tensor]]:
+        """A likelihood that counts each row ``factor`` times its weight, and the data for it."""
+        weight = self.weight * factor
+        if bool((weight == 1.0).all()):
+            return likelihood, (self.x, self.y)
+        return Weighted(likelihood), (self.x, with_weights(self.y, weight))
+
+
+@dataclass(frozen=True)
+class Training:
+    """Settings of a fit."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    seed: int
+    patience: int = 10
+    progress: bool = False
+
+
+@dataclass
+class Guard:
+    """Looks at validation rows now and then, ends a run that no longer becomes better, and knows its best tensors."""
+
+    model: nn.Module
+    likelihood: Likelihood
+    data: Data
+    settings: Training
+    values: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(EarlyStopping(patience=self.settings.patience))
+        self.parts = nn.ModuleList([self.model, self.likelihood])
+
+    def __call__(self, moment: Moment) -> bool:
+        """Weighted mean of minus the log predictive density; True to stop."""
+        seed = mix(self.settings.seed, "validation")
+        found = predict(self.model, self.data.x, 16, likelihood=self.likelihood, seed=seed).log_prob(self.data.y)
+        value = -float((found * self.data.weight).sum() / self.data.weight.sum())
+        self.values[moment.step] = value
+        return self.watch.look(value, self.parts.state_dict())
+
+    def restore_best(self) -> None:
+        """The tensors of the best look."""
+        if self.watch.tensors:
+            self.parts.load_state_dict(self.watch.tensors)
+
+
+def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data | None, settings: Training) -> History:
+    """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps."""
+    every = max(1, settings.steps // LOOKS)
+    guard = None if validation is None else Guard(model, likelihood, validation, settings)
+    law, pair = data.for_training(likelihood)
+    result = fit(
+        model,
+        law,
+        pair,
+        steps=settings.steps,
+        algorithm=SVI(settings.learning_rate, schedule=CosineDecay(settings.steps)),
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        callback=guard,
+        callback_every=every,
+        record_every=every,
+        progress=settings.progress,
+    )
+    if guard is not None:
+        guard.restore_best()
+    return curves(result, {} if guard is None else guard.values)
+
+
+def curves(result: Fit, looks: Mapping[int, float]) -> History:
+    """Step, bound, and validation MNLL (nan where nobody looked) of each window."""
+    steps = result.history.steps
+    return {
+        "step": list(steps),
+        "elbo": list(result.history.elbo),
+        "validation_mnll": [looks.get(step, nan) for step in steps],
+    }
+
+
+@dataclass(frozen=True)
+class Continued(SVI):
+    """SVI that goes on from an optimiser's state."""
+
+    state: OptimiserState | None = None
+
+    def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> SVIRun:
+        """Start on a model where the last run ended."""
+        run = super().init(model, likelihood, n_data)
+        if self.state is not None:
+            run.restore(*self.state)
+        return run
+
+
+def go_on(
+    model: nn.Module,
+    likelihood: Likelihood,
+    data: Data,
+    seen: float,
+    settings: Training,
+    state: OptimiserState | None,
+) -> tuple[History, OptimiserState]:
+    """One pass over more rows, at the full rate, as a part of ``seen`` rows; its curves and the optimiser's state."""
+    law, pair = data.for_training(likelihood, seen / float(data.weight.sum()))
+    steps = ceil(len(data.x) / settings.batch_size)
+    result = fit(
+        model,
+        law,
+        pair,
+        steps=steps,
+        algorithm=Continued(settings.learning_rate, schedule=1.0, state=state),
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        record_every=steps,
+        progress=False,
+    )
+    return curves(result, {}), (result.run.tensors(), result.run.numbers())
+
+
+def apart(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
+    """Which of the rows are not to be trained on: a random share of them, at least one and not all; none for 0.
+
+    >>> apart(4, 0.5, seed=0).sum(), apart(4, 0.01, seed=0).sum(), apart(4, 0.0, seed=0).sum()
+    (np.int64(2), np.int64(1), np.int64(0))
+    """
+    chosen = np.zeros(rows, dtype=bool)
+    if share == 0.0:
+        return chosen
+    if rows < 2:
+        raise ArgumentError(f"early stopping needs 2 different rows, got n_samples = {rows}; use early_stopping=False")
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(mix(seed, "validation rows")))
+    chosen[order[: min(rows - 1, max(1, round(share * rows)))].numpy()] = True
+    return chosen

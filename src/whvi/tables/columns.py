@@ -1,0 +1,138 @@
+"""From the columns of a table to the matrix of an estimator: what each column is, and what is done with it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from pandas import DataFrame, Series
+from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+
+from whvi.errors import ArgumentError
+from whvi.tables.kinds import TRUTH, Array, Boolean, Category, Date, Dropped, Kind, Number, days, numbers, texts
+
+MOST_CATEGORIES = 50
+"""A text with more values than this is a name or a note, not a category."""
+MOST_NUMBERS = 0.9
+"""A text that is a number, or a date, in this share of its values is one, with the others missing."""
+_KINDS = {kind.kind: kind for kind in (Number, Boolean, Date, Category, Dropped)}
+
+
+class Matrix(NamedTuple):
+    """What an estimator takes."""
+
+    values: Array
+    """(N, features), finite."""
+    notes: dict[str, str]
+    """What was strange in a column, by its name."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What was learned about the columns of a table.
+
+    Law: matrix(frame).values is a function of the row, the same for any other rows around it.
+
+    >>> frame = DataFrame({"size": [1.0, 2.0, None, 3.0], "town": ["Ulm", "Bonn"] * 2, "country": "Germany"})
+    >>> columns = Columns.learn(frame)
+    >>> columns.features
+    ('size', 'size is missing', 'town = Bonn', 'town = Ulm')
+    >>> columns.matrix(frame).values.tolist()
+    [[1.0, 0.0, 0.0, 1.0], [2.0, 0.0, 1.0, 0.0], [2.0, 1.0, 0.0, 1.0], [3.0, 0.0, 1.0, 0.0]]
+    """
+
+    kinds: tuple[Kind, ...]
+
+    @classmethod
+    def learn(cls, frame: DataFrame, drop: Collection[str] = ()) -> "Columns":
+        """Look at the training rows; ``drop`` names the columns that the caller does not want."""
+        wanted = {name: values for name, values in frame.items() if name not in drop}
+        dropped = {name: Dropped(name, "dropped by --drop") for name in frame.columns if name in drop}
+        kinds = tuple(dropped.get(name) or learn_kind(name, wanted[name]) for name in frame.columns)
+        columns = cls(kinds)
+        if not columns.features:
+            reasons = "; ".join(f"{kind.name}: {kind.said}" for kind in kinds) or "there are no others"
+            raise ArgumentError(f"no column is left to predict from ({reasons:.300}); add columns that say something")
+        return columns
+
+    @property
+    def used(self) -> tuple[Kind, ...]:
+        """All but the dropped ones."""
+        return tuple(kind for kind in self.kinds if not isinstance(kind, Dropped))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the columns of the matrix."""
+        return tuple(feature for kind in self.kinds for feature in kind.features)
+
+    def matrix(self, frame: DataFrame) -> Matrix:
+        """The numbers of new rows; columns that are not used may be absent, and others are ignored."""
+        absent = [kind.name for kind in self.used if kind.name not in frame.columns]
+        if absent:
+            raise ArgumentError(
+                f"the table has no column {', '.join(map(repr, absent))}, which the model needs; add it, empty where "
+                "values are not known"
+            )
+        encoded = {kind.name: kind.encode(frame[kind.name]) for kind in self.used}
+        notes = {name: part.note for name, part in encoded.items() if part.note}
+        return Matrix(np.column_stack([part.values for part in encoded.values()]), notes)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """As JSON holds it.
+
+        Law: Columns.from_json(columns.to_json()) == columns, also after a way through JSON.
+        """
+        return [{"kind": kind.kind, **asdict(kind)} for kind in self.kinds]
+
+    @classmethod
+    def from_json(cls, found: Any) -> "Columns":
+        """From what ``to_json`` gave; ArgumentError if it is something else."""
+        try:
+            return cls(tuple(_kind_from(entry) for entry in found))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ArgumentError(f"it does not describe columns ({error!r:.100})") from error
+
+
+def learn_kind(name: str, values: Series) -> Kind:
+    """What a column is, by its training rows."""
+    present = texts(values).dropna()
+    distinct = present.nunique()
+    if distinct == 0:
+        return Dropped(name, "no values")
+    if distinct == 1 and len(present) == len(values):
+        return Dropped(name, f"constant: always {present.iloc[0][:40]}")
+    if is_bool_dtype(values) or set(present.str.lower()) <= TRUTH.keys():
+        return Boolean.learn(name, values)
+    if is_numeric_dtype(values) or _mostly(numbers(values), len(present)):
+        counts = distinct == len(values) and _called_identifier(name)
+        return Dropped(name, "an identifier: each row has its own") if counts else Number.learn(name, values)
+    if is_datetime64_any_dtype(values) or _mostly(days(values), len(present)):
+        return Date.learn(name, values)
+    if distinct > MOST_CATEGORIES or 2 * distinct > len(present):
+        return Dropped(name, f"{distinct:,} different texts in {len(present):,} rows, too many for categories")
+    return Category.learn(name, values)
+
+
+def _mostly(found: Array, count: int) -> bool:
+    return int(np.isfinite(found).sum()) >= MOST_NUMBERS * count
+
+
+def _called_identifier(name: str) -> bool:
+    """Whether a column of distinct numbers counts the rows, by its name.
+
+    >>> [name for name in ("id", "ID", "customer_id", "Row", "unnamed_1", "width", "paid") if _called_identifier(name)]
+    ['id', 'ID', 'customer_id', 'Row', 'unnamed_1']
+    """
+    low = name.lower().replace(" ", "_").replace("-", "_")
+    return low in ("id", "index", "row", "key", "uuid") or low.endswith("_id") or low.startswith("unnamed")
+
+
+def _kind_from(entry: Mapping[str, Any]) -> Kind:
+    cls: Any = _KINDS[entry["kind"]]
+    names = {field.name for field in fields(cls)}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    values.pop("kind")
+    if values.keys() != names:
+        raise KeyError(f"{cls.kind} has {', '.join(sorted(names))}")
+    kind: Kind = cls(**values)
+    return kind

@@ -1,0 +1,115 @@
+"""A model as a folder: the estimator by its own checkpoint, what is known of the columns, metrics, and the report.
+
+Law: the folder is there whole, or as it was before; a crash can leave a folder with a dot and ``.tmp`` in its name.
+"""
+
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+from whvi.errors import ArgumentError, CheckpointError
+from whvi.io import atomic, canonical, record
+from whvi.tables.columns import Columns
+from whvi.tables.fitting import ESTIMATORS, Fitted, Model
+from whvi.tables.task import Task
+
+FORMAT = "whvi table model"
+VERSION = 1
+COLUMNS, METRICS, REPORT, ESTIMATOR = "columns.json", "metrics.json", "report.html", "estimator"
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """Raise the ArgumentError of a place where no model may be written; with ``force`` another model is no obstacle."""
+    if not folder.exists() and not folder.is_symlink():
+        above = next(parent for parent in folder.absolute().parents if parent.exists())
+        if not (above.is_dir() and os.access(above, os.W_OK)):
+            raise ArgumentError(f"{folder} cannot be made, as {above} is no folder to write in; choose another --out")
+        return
+    if not force:
+        raise ArgumentError(f"{folder} exists; choose another --out, or --force to replace the model in it")
+    if not (folder / COLUMNS).is_file() or folder.is_symlink():
+        raise ArgumentError(f"{folder} is not a model folder, so --force does not replace it; choose another --out")
+
+
+def save(fitted: Fitted, report: str, folder: Path, force: bool = False) -> None:
+    """Write a model folder, in place of another model only with ``force``."""
+    check_free(folder, force)
+    place = folder.absolute()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    new, old = (place.with_name(f".{place.name[:32]}.{secrets.token_hex(8)}{atomic.TEMPORARY_SUFFIX}") for _ in "ab")
+    try:
+        fitted.model.estimator.save(new / ESTIMATOR)
+        atomic.write_bytes(new / COLUMNS, _sealed(fitted.model))
+        atomic.write_text(new / METRICS, json.dumps(metrics(fitted), indent=2) + "\n")
+        atomic.write_text(new / REPORT, report)
+        if force and place.exists():
+            place.rename(old)  # a folder with files in it cannot be renamed over
+        new.rename(place)
+    except BaseException:  # an interrupt must not leave a part of it either
+        if old.exists() and not place.exists():
+            old.rename(place)
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    atomic.sync_folder(place.parent)
+
+
+def load(folder: Path) -> Model:
+    """The model of a folder; CheckpointError says what is wrong with it."""
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is not a folder; give one that whvi fit wrote")
+    path = folder / COLUMNS
+    if not path.is_file():
+        raise CheckpointError(
+            f"{folder} holds no {COLUMNS}, so it is no whole model; give a folder that whvi fit wrote"
+        )
+    try:
+        found = canonical.parse(path.read_bytes())
+        seal = found.pop("sha256", None) if isinstance(found, dict) else None
+        _check(path, found, seal)
+        task, columns = Task(found["task"]), Columns.from_json(found["columns"])
+    except (ArgumentError, ValueError, KeyError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{path} is damaged: {error}; restore it from a copy, or fit again") from error
+    estimator = ESTIMATORS[task].load(folder / ESTIMATOR)
+    if estimator.n_features_in_ != len(columns.features):
+        raise CheckpointError(
+            f"{folder} mixes two models: {COLUMNS} makes {len(columns.features)} features, but its estimator takes "
+            f"{estimator.n_features_in_}; fit again"
+        )
+    return Model(task, found["target"], columns, estimator)
+
+
+def metrics(fitted: Fitted) -> dict[str, Any]:
+    """What the report says in numbers."""
+    found = fitted.judgement.metrics
+    return {
+        "task": fitted.model.task,
+        "target": fitted.model.target,
+        "held_out_rows": len(fitted.judgement.rows),
+        "metrics": {metric.name: {"model": metric.value, "baseline": metric.baseline} for metric in found},
+    }
+
+
+def _sealed(model: Model) -> bytes:
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "task": str(model.task),
+        "target": model.target,
+        "columns": model.columns.to_json(),
+    }
+    return canonical.dump({**content, "sha256": record.digest(canonical.dump(content))})
+
+
+def _check(path: Path, found: Any, seal: str | None) -> None:
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise CheckpointError(f"{path} is not of a model that whvi fit wrote; give another folder")
+    version = found.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise CheckpointError(f"{path} was written by a later whvi (version {version}, this reads {VERSION}); upgrade")
+    record.check_equal(path, "the sha256", record.digest(canonical.dump(found)), seal)

@@ -1,0 +1,244 @@
+"""What a column can be, and how each kind becomes numbers.
+
+A kind is learned from the training rows and is then a plain value: names and numbers that JSON can hold.
+
+Law: ``encode`` of any rows is finite, and has one column for each of ``features``.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas import Series
+
+Array = NDArray[np.float64]
+
+TRUTH = {"true": 1.0, "false": 0.0}
+MISSING = "(missing)"
+"""The category of fields without a value."""
+
+
+class Encoded(NamedTuple):
+    """Numbers of a column, and what is worth a word about them."""
+
+    values: Array
+    """(N, features)."""
+    note: str
+
+
+@dataclass(frozen=True)
+class Kind(ABC):
+    """A column by its name."""
+
+    name: str
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def features(self) -> tuple[str, ...]:
+        """Names of the numbers it becomes."""
+
+    @property
+    @abstractmethod
+    def said(self) -> str:
+        """What is done with it, for people."""
+
+    @abstractmethod
+    def encode(self, values: Series) -> Encoded:
+        """The numbers of new rows."""
+
+
+@dataclass(frozen=True)
+class Dropped(Kind):
+    """A column that is not used, and why."""
+
+    reason: str
+    kind = "dropped"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def said(self) -> str:
+        """The reason."""
+        return self.reason
+
+    def encode(self, values: Series) -> Encoded:
+        """Nothing."""
+        return Encoded(np.empty((len(values), 0)), "")
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A number: itself, the median where it is missing, and 1 or 0 for that if it was missing when learned."""
+
+    median: float
+    missing: bool
+    kind = "number"
+
+    @classmethod
+    def learn(cls, name: str, values: Series) -> "Number":
+        """Median and missing values of the training rows."""
+        found = cls.read(values)
+        return cls(name, float(np.nanmedian(found)), bool(np.isnan(found).any()))
+
+    @staticmethod
+    def read(values: Series) -> Array:
+        """The numbers, with NaN for all that is none, also for infinity."""
+        return numbers(values)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of what a value becomes, without the mark for a missing one."""
+        return (self.name,)
+
+    def spread(self, found: Array) -> Sequence[Array]:
+        """What a value becomes: one array for each of ``parts``."""
+        return [found]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Its parts, and the mark."""
+        return (*self.parts, f"{self.name} is missing") if self.missing else self.parts
+
+    @property
+    def said(self) -> str:
+        """How it is used, and what happens to missing values."""
+        return f"missing: {self.shown_median} and a mark of its own" if self.missing else "as it is"
+
+    @property
+    def shown_median(self) -> str:
+        """The median as people write it."""
+        return f"median {self.median:.6g}"
+
+    def encode(self, values: Series) -> Encoded:
+        """Parts of the value or of the median, and the mark."""
+        found = self.read(values)
+        absent = np.isnan(found)
+        columns = [*self.spread(np.where(absent, self.median, found))]
+        if self.missing:
+            columns.append(absent.astype(np.float64))
+        return Encoded(np.column_stack(columns), self._note(values, absent))
+
+    def _note(self, values: Series, absent: NDArray[np.bool_]) -> str:
+        strange = values[absent].dropna()
+        if len(strange):
+            return f"{len(strange)} not a {self.kind}, such as {str(strange.iloc[0])[:40]!r}: taken as missing"
+        if absent.any() and not self.missing:
+            return f"{int(absent.sum())} missing: {self.shown_median}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Boolean(Number):
+    """True or false: 1 or 0, with missing values as those of numbers."""
+
+    kind = "boolean"
+
+    @staticmethod
+    def read(values: Series) -> Array:
+        """1, 0, or NaN."""
+        return np.asarray(texts(values).str.lower().map(TRUTH), np.float64)
+
+
+@dataclass(frozen=True)
+class Date(Number):
+    """A date: years since 1970, and its place in the year and in the week, each as a point on a circle."""
+
+    kind = "date"
+
+    @staticmethod
+    def read(values: Series) -> Array:
+        """Days since 1970-01-01, or NaN."""
+        return days(values)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Years, and two circles."""
+        circles = [f"{wave} of {period}" for period in ("year", "week") for wave in ("sine", "cosine")]
+        return tuple(f"{self.name}: {part}" for part in ("years", *circles))
+
+    def spread(self, found: Array) -> Sequence[Array]:
+        """Years, and two circles."""
+        turns = [2 * np.pi * found / period for period in (365.25, 7.0)]
+        return [found / 365.25, *(wave(turn) for turn in turns for wave in (np.sin, np.cos))]
+
+    @property
+    def shown_median(self) -> str:
+        """The median as a date."""
+        return f"median {pd.Timestamp(0) + pd.Timedelta(days=self.median):%Y-%m-%d}"
+
+    @property
+    def said(self) -> str:
+        """How it is used."""
+        rest = f"; {super().said}" if self.missing else ""
+        return f"years, place in the year and in the week{rest}"
+
+
+@dataclass(frozen=True)
+class Category(Kind):
+    """One of a few texts: 1 in the place of its own, and 0 elsewhere; nothing but 0 for one that was never seen."""
+
+    categories: tuple[str, ...]
+    kind = "category"
+
+    @classmethod
+    def learn(cls, name: str, values: Series) -> "Category":
+        """The categories of the training rows, in order; missing values are one of their own."""
+        return cls(name, tuple(sorted(texts(values).fillna(MISSING).unique())))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """One for each category."""
+        return tuple(f"{self.name} = {category}" for category in self.categories)
+
+    @property
+    def said(self) -> str:
+        """The categories, if they are few."""
+        listed = ", ".join(self.categories[:6])
+        return f"one-hot of {len(self.categories)}: {listed}{', ...' if len(self.categories) > 6 else ''}"
+
+    def encode(self, values: Series) -> Encoded:
+        """One-hot rows."""
+        found = texts(values).fillna(MISSING).to_numpy(object)
+        hot = found[:, None] == np.array(self.categories, dtype=object)
+        strange = found[~hot.any(1)]
+        names = ", ".join(repr(name[:40]) for name in sorted(set(strange))[:3])
+        note = f"{len(strange)} not seen in training, such as {names}: all zeros" if len(strange) else ""
+        return Encoded(hot.astype(np.float64), note)
+
+
+def texts(values: Series) -> Series:
+    """Each value as text without spaces around it; missing ones, also empty texts, as missing.
+
+    >>> texts(pd.Series([" a", None, 3])).tolist()[::2]
+    ['a', '3']
+    """
+    present = values[values.notna()].map(str).astype(object).str.strip()
+    return present[present != ""].reindex(values.index)
+
+
+def numbers(values: Series) -> Array:
+    """(N) as float64, with NaN for what is no number or not finite."""
+    if not pd.api.types.is_numeric_dtype(values):
+        values = pd.to_numeric(texts(values), errors="coerce")
+    found = values.to_numpy(np.float64, na_value=np.nan)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def days(values: Series) -> Array:
+    """(N) days since 1970-01-01 of dates in the form of ISO 8601, with NaN for what is none.
+
+    >>> days(pd.Series(["1970-01-02", "1970-01-01T12:00", "soon"])).tolist()
+    [1.0, 0.5, nan]
+    """
+    typed = pd.api.types.is_datetime64_any_dtype(values)
+    moments = pd.to_datetime(values if typed else texts(values), format="ISO8601", errors="coerce", utc=True)
+    found: Any = (moments - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    return np.asarray(found, np.float64)

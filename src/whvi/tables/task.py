@@ -1,0 +1,95 @@
+"""What is to be predicted: a number or a class, guessed from the target, and the rows that judge it."""
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pandas import Series
+from pandas.api.types import is_bool_dtype
+
+from whvi.errors import ArgumentError
+from whvi.tables.kinds import TRUTH, numbers, texts
+
+MOST_CLASSES = 10
+"""Whole numbers with more values than this are amounts, not classes."""
+FEWEST_ROWS = 10
+
+
+class Task(StrEnum):
+    """What is predicted."""
+
+    REGRESSION = "regression"
+    CLASSIFICATION = "classification"
+
+
+class Target(NamedTuple):
+    """The targets of the rows that have one."""
+
+    task: Task
+    reason: str
+    """Why it is this task."""
+    values: NDArray[Any]
+    """(N) float64 of a regression, (N) texts of a classification."""
+
+
+def read_target(values: Series, task: Task | None = None) -> Target:
+    """The targets of a column without missing values; ``task`` overrides the guess.
+
+    >>> read_target(Series(["1.5", "2", "7.25"] * 4))[:2]
+    (<Task.REGRESSION: 'regression'>, 'numbers, 3 different ones')
+    """
+    name = repr(values.name)
+    if len(values) < FEWEST_ROWS:
+        raise ArgumentError(f"only {len(values)} rows have a value of {name}; at least {FEWEST_ROWS} are needed")
+    labels, found = texts(values), numbers(values)
+    guess, reason = guess_task(labels, found)
+    if is_bool_dtype(values):
+        guess, reason = Task.CLASSIFICATION, "true or false"
+    if task is not None:
+        guess, reason = task, "as asked"
+    if labels.nunique() == 1:
+        raise ArgumentError(f"the target {name} is {labels.iloc[0][:40]!r} in every row, so there is nothing to learn")
+    if guess is Task.CLASSIFICATION:
+        if 2 * labels.nunique() > len(labels):
+            raise ArgumentError(
+                f"the target {name} has {labels.nunique():,} classes in {len(labels):,} rows; choose another target, "
+                "or --task regression if they are numbers"
+            )
+        return Target(guess, reason, labels.to_numpy(str))
+    strange = labels[np.isnan(found)]
+    if len(strange):
+        raise ArgumentError(
+            f"the target {name} has {len(strange)} values that are not numbers, such as {strange.iloc[0][:40]!r}; "
+            "mend them, or use --task classification"
+        )
+    return Target(guess, reason, found)
+
+
+def guess_task(labels: Series, found: NDArray[np.float64]) -> tuple[Task, str]:
+    """The task and why, from the targets as texts and as numbers (NaN for what is none)."""
+    distinct = labels.nunique()
+    if set(labels.str.lower()) <= TRUTH.keys():
+        return Task.CLASSIFICATION, "true or false"
+    if np.isnan(found).mean() > 0.1:
+        return Task.CLASSIFICATION, f"texts, {distinct:,} different ones"
+    whole = not np.isnan(found).any() and bool((found == np.round(found)).all())
+    if whole and (distinct == 2 or distinct <= min(MOST_CLASSES, len(labels) // 10)):
+        return Task.CLASSIFICATION, f"whole numbers, only {distinct} different ones"
+    return Task.REGRESSION, f"numbers, {distinct:,} different ones"
+
+
+def held_out(target: Target, share: float, seed: int) -> NDArray[np.bool_]:
+    """Which rows judge the model: a random ``share`` of them, of each class alike; (N).
+
+    Law: every class has a row that is not held out.
+    """
+    generator = np.random.default_rng(seed)
+    classes = target.values if target.task is Task.CLASSIFICATION else np.zeros(len(target.values))
+    held = np.zeros(len(classes), dtype=bool)
+    for label in np.unique(classes):
+        rows = generator.permutation(np.flatnonzero(classes == label))
+        held[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
+    if held.sum() < 2:
+        raise ArgumentError(f"a share of {share:g} of {len(held)} rows leaves fewer than 2 to test on; raise it")
+    return held

@@ -1,0 +1,302 @@
+"""A dense model becomes a Bayesian one: what is replaced, what is kept, what is left."""
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+import whvi
+from whvi.convert import BayesianAttention, bayesianize
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.models import resnet18
+from whvi.nn import MCDropout, MeanFieldLinear, WHVIConv2d, WHVILinear
+from whvi.nn.model import bayesian_layers
+
+
+class Block(nn.Module):
+    """A residual block in plain torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.second = nn.Conv2d(16, 16, 3, padding="same", padding_mode="reflect")
+        self.shortcut = nn.Conv2d(8, 16, 1, stride=2)
+        self.grouped = nn.Conv2d(16, 16, 3, padding=1, groups=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.second(self.norm(self.first(x)).relu()) + self.shortcut(x)
+        return self.grouped(y.relu()).mean((2, 3))
+
+
+class Tied(nn.Module):
+    """A float64 MLP: one module in two places, two layers with one weight, two biases of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.twice = nn.Linear(32, 32)
+        self.again = self.twice
+        self.one, self.other = nn.Linear(32, 32), nn.Linear(32, 32)
+        self.other.weight = self.one.weight
+        nn.init.normal_(self.other.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.again(self.twice(x).tanh()).tanh()
+        return self.other(self.one(x).tanh())
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], torch.dtype]] = {
+    "resnet-18": (lambda: resnet18("dense"), (2, 3, 8, 8), torch.float32),
+    "block": (Block, (4, 8, 6, 6), torch.float32),
+    "encoder": (
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2),
+        (3, 5, 32),
+        torch.float32,
+    ),
+    "tied": (lambda: Tied().double(), (6, 32), torch.float64),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_works_as_before(name: str) -> None:
+    """Forward, backward to every parameter, KL, copies and saved states; the given model is not touched."""
+    make, shape, dtype = MODELS[name]
+    model, x = make(), torch.randn(shape, dtype=dtype)
+    before = copy.deepcopy(model.state_dict())
+    bayesian, report = bayesianize(model, init="prior" if name == "resnet-18" else "pretrained")
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, before[key])
+    assert not bayesian_layers(model)
+    left = [m for m in bayesian.modules() if isinstance(m, nn.Linear | nn.Conv2d | nn.MultiheadAttention)]
+    assert len(left) == len(report.left)
+    assert report.total_after == sum(p.numel() for p in bayesian.parameters())
+    assert report.total_before - report.total_after == report.before - report.after > 0
+
+    y, divergence = bayesian(x), whvi.kl(bayesian)
+    assert y.shape == model(x).shape
+    assert y.dtype == dtype
+    assert divergence > 0
+    (y.square().sum() + divergence).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in bayesian.parameters())
+
+    bayesian.eval()
+    torch.manual_seed(1)
+    expected = bayesian(x)
+    again = bayesianize(model.eval(), init="prior").model
+    again.load_state_dict(bayesian.state_dict())
+    for twin in (copy.deepcopy(bayesian), again):
+        torch.manual_seed(1)
+        assert torch.equal(twin(x), expected)
+        torch.testing.assert_close(whvi.kl(twin), divergence)
+
+
+def test_ties_stay() -> None:
+    model, _ = bayesianize(Tied())
+    assert model.twice is model.again
+    assert model.one.g is model.other.g
+    assert model.one.scales is not model.other.scales
+    assert all(a is b for a, b in zip(model.one.scales, model.other.scales, strict=True))
+    assert model.one.bias is not model.other.bias
+    with whvi.mean_mode(model):
+        assert torch.equal(model.one.weight(), model.other.weight())
+    once = model.one.kl() + model.twice.kl() + model.other.bias.kl(whvi.posterior.GaussianPrior(1.0))
+    torch.testing.assert_close(whvi.kl(model), once)
+
+
+def test_a_layer_tied_to_an_embedding_is_left() -> None:
+    model = nn.ModuleDict(
+        {"in": nn.Embedding(100, 32), "mid": nn.Linear(32, 32), "out": nn.Linear(32, 100, bias=False)}
+    )
+    model["out"].weight = model["in"].weight
+    bayesian, report = bayesianize(model)
+    assert bayesian["out"].weight is bayesian["in"].weight
+    assert [row.name for row in report.replaced] == ["mid"]
+    assert "Embedding" in report.left[0].note
+    assert report.left[0].name in str(report)
+
+
+def note_of(module: nn.Module, **options: object) -> str:
+    """Why a module is left that stands beside one that is replaced."""
+    _, report = bayesianize(nn.ModuleList([nn.Linear(32, 32), module]), **options)  # type: ignore[arg-type]
+    assert [row.name for row in report.replaced] == ["0"]
+    return report.left[0].note
+
+
+class OwnForward(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + x
+
+
+def hooked() -> nn.Module:
+    layer = nn.Linear(32, 32)
+    layer.register_forward_hook(lambda module, arguments, output: output)
+    return layer
+
+
+def frozen() -> nn.Module:
+    layer = nn.Linear(32, 32)
+    layer.weight.requires_grad_(False)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: nn.LSTM(32, 32), "LSTM has no"),
+        (lambda: nn.GRU(32, 32), "GRU has no"),
+        (lambda: nn.Conv1d(32, 32, 3), "Conv1d has no"),
+        (lambda: nn.LazyLinear(32), "lazy"),
+        (hooked, "hooks"),
+        (frozen, "frozen"),
+        (lambda: weight_norm(nn.Linear(32, 32)), "parametrized"),
+        (lambda: OwnForward(32, 32), "forward of its own"),
+        (lambda: nn.MultiheadAttention(32, 4, add_bias_kv=True), "add_bias_kv"),
+        (lambda: nn.Linear(8, 64), "8 inputs"),
+        (lambda: nn.Linear(64, 1), "would grow from 65 to 258"),
+        (lambda: nn.MultiheadAttention(8, 2), "8 features"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_what_cannot_be_replaced_is_left_with_a_note(make: Callable[[], nn.Module], words: str) -> None:
+    assert words in note_of(make())
+
+
+def names(rule: object, **options: object) -> list[str]:
+    model = nn.Sequential(nn.Linear(32, 32), nn.Sequential(nn.Linear(32, 32), nn.Conv2d(8, 8, 3)), nn.Linear(32, 2))
+    _, report = bayesianize(model, rule=rule, init="prior", **options)  # type: ignore[arg-type]
+    return [row.name for row in report.replaced]
+
+
+def test_rules() -> None:
+    assert names(None) == ["0", "1.0", "1.1"]  # 32 -> 2 would grow
+    assert names(nn.Conv2d) == ["1.1"]
+    assert names((nn.Linear, nn.Conv2d)) == ["0", "1.0", "1.1"]
+    assert names("1") == ["1.0", "1.1"]
+    assert names("*.0") == ["1.0"]
+    assert names(["0", "2"]) == ["0", "2"]  # who names it gets it
+    assert names(lambda name, module: name == "2") == ["2"]
+    assert names(None, skip="0") == ["1.0", "1.1"]
+    assert names(None, skip=("1.*",)) == ["0"]
+    assert names(None, skip=(nn.Conv2d,)) == ["0", "1.0"]
+    assert names(None, min_features=40) == ["1.1"]  # 72 weights enter a filter
+
+
+def test_a_rule_may_give_the_layer() -> None:
+    given = MeanFieldLinear(32, 2)
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 2))
+    bayesian, _ = bayesianize(model, rule=lambda name, module: given if name == "1" else True)
+    assert bayesian[1] is given
+    assert isinstance(bayesian[0], WHVILinear)
+
+
+def test_layers_inside_of_bayesian_ones_are_not_touched() -> None:
+    model = nn.Sequential(MCDropout(nn.Linear(32, 32)), nn.Linear(32, 32))
+    bayesian, report = bayesianize(model)
+    assert isinstance(bayesian[0].layer, nn.Linear)
+    assert [row.name for row in report.rows] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"rule": "missing"}, ArgumentError, "no module of this model is called 'missing'"),
+        ({"skip": ("missing.*",)}, ArgumentError, "missing"),
+        ({"rule": 3}, InputTypeError, "rule takes names"),
+        ({"rule": [3]}, InputTypeError, "rule takes names"),
+        ({"rule": lambda name, module: "yes"}, InputTypeError, "a bool, a module or None, got str"),
+        ({"rule": lambda name, module: False}, ArgumentError, "nothing in this model can be replaced"),
+        ({"init": "random"}, ArgumentError, "init must be"),
+        ({"draws": "row"}, ArgumentError, "draws must be"),
+        ({"relative_std": 0.0}, ArgumentError, "relative_std"),
+        ({"posterior": "nothing"}, ArgumentError, "'nothing' is not known"),
+        ({"min_features": 0}, ArgumentError, "min_features"),
+    ],
+)
+def test_mistakes_are_explained(options: dict[str, object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        bayesianize(nn.Sequential(nn.Linear(32, 32)), **options)  # type: ignore[arg-type]
+
+
+def test_a_failure_leaves_the_model_as_it_was() -> None:
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
+    with torch.no_grad():
+        model[1].weight[0, 0] = torch.nan
+    parts, state = list(model.modules()), copy.deepcopy(model.state_dict())
+    with pytest.raises(ArgumentError, match=r"1: the weight has NaN"):
+        bayesianize(model, inplace=True)
+    assert list(model.modules()) == parts
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, state[key]) or key == "1.weight"
+
+
+def test_in_place() -> None:
+    model = Tied()
+    bayesian, report = bayesianize(model, inplace=True)
+    assert bayesian is model
+    assert isinstance(model.twice, WHVILinear)
+    assert model.twice is model.again
+    assert len(report.replaced) == 3
+    with pytest.raises(ArgumentError, match="inplace=False"):
+        bayesianize(nn.Linear(32, 32), inplace=True)
+    assert isinstance(bayesianize(nn.Linear(32, 32)).model, WHVILinear)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("init", ["pretrained", "prior"])
+def test_dtype_training_flags_and_biases_are_kept(init: str, dtype: torch.dtype) -> None:
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32, bias=False), nn.Conv2d(8, 8, 3)).to(dtype)
+    model[0].eval()
+    model[0].bias.requires_grad_(False)
+    bayesian, _ = bayesianize(model, init=init)
+    assert {p.dtype for p in bayesian.parameters()} == {dtype}
+    assert [m.training for m in bayesian] == [False, True, True]
+    assert not any(m.training for m in bayesian[0].modules())
+    assert torch.equal(bayesian[0].bias.mean, model[0].bias)
+    assert not bayesian[0].bias.mean.requires_grad
+    assert isinstance(bayesian[0].bias, whvi.posterior.Point)  # what is frozen is not random
+    assert bayesian[1].bias is None
+    assert torch.equal(bayesian[2].bias.mean, model[2].bias)
+    assert bayesian[2].bias.mean.requires_grad
+
+
+@pytest.mark.parametrize("posterior", ["point", "diagonal", "low_rank:4", "full", "planar:3"])
+def test_the_mean_weight_has_the_error_of_the_report(posterior: str) -> None:
+    """For each posterior; a flow starts as the identity but for a hundredth."""
+    dense = nn.Linear(32, 48).double()
+    layer, report = bayesianize(dense, posterior=posterior, scales="diagonal", prior_variance=0.25)
+    error = float(((layer.weight() - dense.weight).norm() / dense.weight.norm()).detach())
+    assert report.rows[0].error == pytest.approx(error, abs=0.02 if posterior == "planar:3" else 1e-9)
+    if posterior == "diagonal":
+        size = float(layer.g.mean.detach().square().mean().sqrt())
+        assert size == pytest.approx(0.5)  # of the prior
+        torch.testing.assert_close(layer.g.log_std.exp(), torch.full_like(layer.g.mean, 0.05 * size))
+
+
+def test_a_model_that_is_structured_already_keeps_its_function() -> None:
+    """Dense layers with structured weights: the mean of the converted model is the model."""
+    parts = [WHVILinear(32, 64, dtype=torch.float64), WHVILinear(64, 48, dtype=torch.float64)]
+    dense = whvi.convert.to_dense(nn.Sequential(parts[0], nn.Tanh(), parts[1]))
+    bayesian, report = bayesianize(dense)
+    x = torch.randn(10, 32, dtype=torch.float64)
+    with whvi.mean_mode(bayesian):
+        torch.testing.assert_close(bayesian(x), dense(x), rtol=1e-4, atol=1e-4)
+    assert max(row.error or 0.0 for row in report.rows) < 1e-4
+
+
+def test_draws_are_one_function_where_rows_are_not_examples() -> None:
+    plain, _ = bayesianize(nn.Sequential(nn.Linear(32, 32), nn.Conv2d(8, 8, 3)))
+    assert [plain[0].draws, plain[1].draws] == ["example", "batch"]
+    sequence, _ = bayesianize(nn.Sequential(nn.Embedding(5, 32), nn.Linear(32, 32)))
+    assert sequence[1].draws == "batch"
+    chosen, _ = bayesianize(nn.Sequential(nn.Embedding(5, 32), nn.Linear(32, 32)), draws="example")
+    assert chosen[1].draws == "example"
+
+
+def test_a_custom_convolution_and_attention_are_of_the_right_kind() -> None:
+    bayesian, report = bayesianize(nn.ModuleList([nn.Conv2d(8, 8, 3), nn.MultiheadAttention(32, 4)]))
+    assert isinstance(bayesian[0], WHVIConv2d)
+    assert isinstance(bayesian[1], BayesianAttention)
+    assert [row.shape for row in report.rows] == [(8, 8, 3, 3), ()]

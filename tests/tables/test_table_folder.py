@@ -1,0 +1,146 @@
+"""A model folder is whole, or not there, and a damaged one says so."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from whvi.errors import ArgumentError, CheckpointError
+from whvi.io import canonical, record
+from whvi.tables import folder
+from whvi.tables.fitting import Fitted, fit_table
+from whvi.tables.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fitted:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "town": ["Ulm", "Bonn", "Rome"] * 20})
+    frame["y"] = frame["x"] + (frame["town"] == "Ulm")
+    return fit_table(frame, Settings("y", steps=20, hidden=(8,)), lambda _: None)
+
+
+@pytest.fixture
+def model(fitted: Fitted, tmp_path: Path) -> Path:
+    folder.save(fitted, "<html>", tmp_path / "deep" / "model")
+    return tmp_path / "deep" / "model"
+
+
+def names(path: Path) -> list[str]:
+    return sorted(child.name for child in path.iterdir())
+
+
+def test_loaded_model_predicts_the_same_bits(fitted: Fitted, model: Path) -> None:
+    assert names(model) == ["columns.json", "estimator", "metrics.json", "report.html"]
+    loaded = folder.load(model)
+    assert (loaded.task, loaded.target, loaded.columns) == (fitted.model.task, "y", fitted.model.columns)
+    rows = pd.DataFrame({"x": [0.5, None], "town": ["Ulm", "Oslo"]})
+    x = loaded.columns.matrix(rows).values
+    for one, other in zip(
+        loaded.estimator.predict_interval(x), fitted.model.estimator.predict_interval(x), strict=True
+    ):
+        assert np.array_equal(one, other)
+    found = json.loads((model / "metrics.json").read_text())
+    assert found["metrics"]["RMSE"]["model"] == fitted.judgement.metrics[0].value
+    assert found["held_out_rows"] == 12
+
+
+def test_nothing_is_replaced_unasked(fitted: Fitted, model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="exists; choose another --out, or --force"):
+        folder.save(fitted, "new", model)
+    assert (model / "report.html").read_text() == "<html>"
+    folder.save(fitted, "new", model, force=True)
+    assert (model / "report.html").read_text() == "new"
+    assert names(model.parent) == ["model"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear")
+    for place in (tmp_path / "mine", tmp_path / "mine" / "diary.txt"):
+        with pytest.raises(ArgumentError, match="is not a model folder, so --force does not replace it"):
+            folder.save(fitted, "new", place, force=True)
+    assert names(tmp_path / "mine") == ["diary.txt"]
+    with pytest.raises(ArgumentError, match="no folder to write in"):
+        folder.check_free(tmp_path / "mine" / "diary.txt" / "model", force=False)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("step", ["write_text", "write_bytes", "rename"])
+def test_failed_save_leaves_what_was_there(
+    fitted: Fitted, model: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], step: str
+) -> None:
+    before = {path: path.read_bytes() for path in model.rglob("*") if path.is_file()}
+    rename = Path.rename
+
+    def fail(*_: object) -> None:
+        raise error
+
+    def rename_but_the_new(self: Path, target: Path) -> Path:
+        if target == model and (self / "report.html").read_text() == "new":
+            raise error
+        return rename(self, target)
+
+    if step == "rename":
+        monkeypatch.setattr(Path, "rename", rename_but_the_new)
+    else:
+        monkeypatch.setattr(folder.atomic, step, fail)
+    with pytest.raises(error):
+        folder.save(fitted, "new", model, force=True)
+    assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == before
+    assert names(model.parent) == ["model"]
+
+
+def reseal(path: Path, **changes: object) -> None:
+    """Change what a folder says of itself, with a checksum that fits."""
+    content = canonical.parse(path.read_bytes())
+    del content["sha256"]
+    content |= changes
+    path.write_bytes(canonical.dump({**content, "sha256": record.digest(canonical.dump(content))}))
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def only(path: Path, pattern: str) -> Path:
+    (found,) = path.glob(pattern)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda model: cut(model / "columns.json"), "columns.json is damaged"),
+        (lambda model: (model / "columns.json").write_text('{"a":1}'), "not of a model that whvi fit wrote"),
+        (lambda model: (model / "columns.json").write_text("[]"), "not of a model that whvi fit wrote"),
+        (lambda model: (model / "columns.json").unlink(), "holds no columns.json"),
+        (lambda model: reseal(model / "columns.json", version=2), "written by a later whvi"),
+        (lambda model: reseal(model / "columns.json", task="ranking"), "is damaged: 'ranking'"),
+        (lambda model: reseal(model / "columns.json", task="classification"), "WHVIRegressor"),
+        (lambda model: reseal(model / "columns.json", columns=[]), "mixes two models"),
+        (lambda model: reseal(model / "columns.json", columns=[{"kind": "text"}]), "does not describe columns"),
+        (lambda model: cut(only(model, "estimator/*.safetensors")), "damaged"),
+        (lambda model: cut(only(model, "estimator/*.json")), "cannot be read as a checkpoint"),
+        (lambda model: only(model, "estimator/*.json").unlink(), "holds no checkpoint"),
+    ],
+)
+def test_damaged_folder_is_one_line(model: Path, damage: Callable[[Path], None], message: str) -> None:
+    folder.load(model)
+    damage(model)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        folder.load(model)
+    assert "\n" not in str(caught.value)
+
+
+def test_flipped_bit_of_the_columns_is_seen(model: Path) -> None:
+    path = model / "columns.json"
+    text = path.read_text()
+    path.write_text(text.replace('"Ulm"', '"Elm"'))
+    with pytest.raises(CheckpointError, match="the sha256 is"):
+        folder.load(model)
+
+
+def test_what_is_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is not a folder"):
+        folder.load(tmp_path / "nothing")

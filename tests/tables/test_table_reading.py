@@ -1,0 +1,67 @@
+"""Tables from files and back."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from whvi.errors import ArgumentError
+from whvi.tables.reading import read_table, write_table
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b\n007,x y\n,1e3\n", "\ufeffa;b\n007;x y\n;1e3\n", "a\tb\r\n007\tx y\r\n\t1e3\r\n"]
+)
+def test_fields_of_a_csv_stay_texts(tmp_path: Path, text: str) -> None:
+    (tmp_path / "table.csv").write_bytes(text.encode())
+    found = read_table(tmp_path / "table.csv")
+    assert found.columns.tolist() == ["a", "b"]
+    assert found["b"].tolist() == ["x y", "1e3"]
+    assert found["a"].iloc[0] == "007"
+    assert pd.isna(found["a"].iloc[1])
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.tsv", "table.parquet", "TABLE.CSV"])
+def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"NA": ["x", 'quoted, "text"'], "": ["1.5", "2"]})
+    write_table(frame, tmp_path / "new" / name)
+    found = read_table(tmp_path / "new" / name)
+    if not name.endswith("parquet"):
+        frame = frame.rename(columns={"": "unnamed_2"})
+    assert_frame_equal(found, frame, check_dtype=False)
+
+
+def test_parquet_keeps_types(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"n": [1, 2], "t": pd.to_datetime(["2020-01-01", "2021-01-01"]), "b": [True, False]})
+    write_table(frame, tmp_path / "table.parquet")
+    assert read_table(tmp_path / "table.parquet").dtypes.tolist() == frame.dtypes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("blank.csv", b"\n \n", "is empty"),
+        ("header.csv", b"a,b\n", "a header but no rows"),
+        ("latin.csv", "name\nJosé\n".encode("latin-1"), "not text in UTF-8"),
+        ("twice.csv", b"a,b,a\n1,2,3\n", "more than one column called a"),
+        ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
+        ("wrong.parquet", b"not parquet", "cannot be read as parquet"),
+        ("table.xlsx", b"", "ends in '.xlsx'"),
+        ("table", b"", "a table ends in .csv, .tsv, .parquet"),
+    ],
+)
+def test_file_that_is_no_table(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ArgumentError, match=message) as caught:
+        read_table(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_folder_and_nothing_are_no_tables(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ArgumentError, match="is not a file"):
+        read_table(tmp_path / "folder.csv")
+    with pytest.raises(ArgumentError, match="does not exist"):
+        read_table(tmp_path / "nothing.csv")
