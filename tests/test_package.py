@@ -77,6 +77,7 @@ def test_examples_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.
         ("docs/inference.md", ["prediction.py", "--table"]),
         ("docs/inference.md", ["replicas.py", "--table"]),
         ("docs/recipe.md", ["recipe.py", "--table"]),
+        ("docs/convert.md", ["convert.py", "--table"]),
     ],
 )
 def test_published_speed_is_that_of_the_record(page: str, command: list[str]) -> None:

@@ -3,6 +3,7 @@
 import copy
 from pathlib import Path
 
+import onnxruntime
 import pytest
 import torch
 from torch import Tensor, nn
@@ -102,11 +103,10 @@ def test_torch_export() -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_onnx(tmp_path: Path) -> None:
     """The runtime gives the numbers of the merged model."""
-    runtime = pytest.importorskip("onnxruntime")
     merged, x = to_dense(network()), torch.randn(2, 3, 4, 4)
     path = tmp_path / "model.onnx"
     torch.onnx.export(merged, (x,), str(path), dynamo=True, verbose=False)
-    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     torch.testing.assert_close(torch.from_numpy(found), merged(x).detach(), rtol=1e-4, atol=1e-5)
 

@@ -5,7 +5,7 @@ from loading import benchmark
 NETWORKS = (1, 2)
 
 
-def test_a_trained_network_keeps_its_accuracy_and_gains_density() -> None:
+def test_a_trained_network_keeps_its_accuracy_and_gains_likelihood() -> None:
     """The benchmark with two networks; its record has more of them."""
     found = [benchmark("convert").compare(seed) for seed in NETWORKS]
     assert all(share < 0.15 for share, _, _ in found)
