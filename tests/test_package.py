@@ -55,21 +55,6 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        *(f"docs/{name}.md" for name in ("index", "layers", "law", "inference", "models", "gaussian-processes")),
-    ],
-)
-def test_examples_run_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, page, "exec"), {})
-
-
-@pytest.mark.parametrize(
     ("page", "command"),
     [
         ("docs/transform.md", ["targets.py"]),
