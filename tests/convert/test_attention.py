@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 import whvi
 from whvi.convert import BayesianAttention, bayesianize, to_dense
-from whvi.errors import ShapeError
+from whvi.errors import DtypeError, ShapeError
 
 
 def pair(**options: object) -> tuple[BayesianAttention, nn.MultiheadAttention]:
@@ -79,6 +79,41 @@ def test_weights_of_each_head_and_one_sequence() -> None:
         attention(query[None], key, value)
     with pytest.raises(ShapeError, match="give the mask"):
         attention(query, key, value, is_causal=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "mask", "error", "match"),
+    [
+        ("key_padding_mask", torch.zeros(7, dtype=torch.bool), ShapeError, r"shape \(3, 7\), got \(7,\)"),
+        ("key_padding_mask", torch.zeros(1, 7, dtype=torch.bool), ShapeError, r"shape \(3, 7\), got \(1, 7\)"),
+        (
+            "key_padding_mask",
+            torch.zeros(3, 7, dtype=torch.int64),
+            DtypeError,
+            r"bool or floating point, got torch\.int64",
+        ),
+        ("attn_mask", torch.zeros(1, 7), ShapeError, r"shape \(5, 7\) or \(12, 5, 7\), got \(1, 7\)"),
+        ("attn_mask", torch.zeros(4, 5, 7), ShapeError, r"\(12, 5, 7\), got \(4, 5, 7\)"),
+        ("attn_mask", torch.zeros(5, 7, dtype=torch.uint8), DtypeError, r"bool or floating point, got torch\.uint8"),
+    ],
+)
+def test_masks_that_torch_refuses(name: str, mask: Tensor, error: type[Exception], match: str) -> None:
+    attention, merged = pair()
+    with pytest.raises(error, match=match):
+        attention(*inputs(False), **{name: mask})
+    with pytest.raises((AssertionError, RuntimeError)):
+        merged(*inputs(False), **{name: mask})
+
+
+def test_masks_of_one_sequence() -> None:
+    attention, merged = pair()
+    one = [x[:, 0] for x in inputs(False)]
+    for options in ({"key_padding_mask": PADDING[1]}, {"attn_mask": CAUSAL.expand(4, 5, 7)}):
+        with whvi.mean_mode(attention):
+            found = attention(*one, **options)[0]
+        torch.testing.assert_close(found, merged(*one, **options)[0], rtol=1e-10, atol=1e-10)
+    with pytest.raises(ShapeError, match=r"shape \(7,\), got \(1, 7\)"):
+        attention(*one, key_padding_mask=PADDING[:1])
 
 
 @pytest.mark.parametrize("batch_first", [True, False])

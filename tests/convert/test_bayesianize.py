@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -300,3 +301,35 @@ def test_a_custom_convolution_and_attention_are_of_the_right_kind() -> None:
     assert isinstance(bayesian[0], WHVIConv2d)
     assert isinstance(bayesian[1], BayesianAttention)
     assert [row.shape for row in report.rows] == [(8, 8, 3, 3), ()]
+
+
+def test_the_report_says_what_is_an_example() -> None:
+    """Which draws linear layers have; and that time must not come first."""
+    for draws, text in (("example", "each row"), ("batch", "each call")):
+        report = bayesianize(nn.Linear(32, 32), init="prior", draws=draws).report
+        assert report.draws == draws
+        assert text in str(report)
+    assert bayesianize(nn.MultiheadAttention(32, 4), init="prior").report.draws == "batch"
+    assert bayesianize(nn.Conv2d(32, 32, 3), init="prior").report.draws == ""
+    assert "axis 0 of x for examples" in note_of(nn.LSTM(32, 32))
+    assert "axis 0" not in note_of(nn.LSTM(32, 32, batch_first=True))
+
+
+def test_a_rule_may_answer_with_numpys_truth() -> None:
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
+    report = bayesianize(model, rule=lambda name, _: np.str_(name) == np.str_("1"), init="prior").report  # type: ignore[arg-type,return-value]
+    assert [row.name for row in report.replaced] == ["1"]
+    report = bayesianize(model, rule=lambda name, _: np.bool_(name == "0"), init="prior").report  # type: ignore[arg-type,return-value]
+    assert [row.name for row in report.replaced] == ["0"]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: nn.Linear(32, 32), lambda: nn.MultiheadAttention(32, 4)], ids=["linear", "attention"]
+)
+def test_a_model_without_numbers_starts_from_the_prior(make: Callable[[], nn.Module]) -> None:
+    with torch.device("meta"):
+        model = make()
+    with pytest.raises(ArgumentError, match=r"meta device.*init='prior'"):
+        bayesianize(model)
+    bayesian = bayesianize(model, init="prior").model
+    assert all(parameter.is_meta for parameter in bayesian.parameters())

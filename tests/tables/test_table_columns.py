@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -52,7 +53,11 @@ def test_categories_are_those_of_scikit_learn(diabetes: pd.DataFrame) -> None:
         (pd.Series([*"aabb"], dtype="category"), Category),
         (series("x", "x", None), Category),
         (series("5", "5", None), Number),
+        (series("1", "NA", "3", "null", "5"), Number),
+        (series("1000-01", "1000-02", "9999-12"), Date),
         (series(None, None), Dropped),
+        (series("NA", None), Dropped),
+        (series(np.inf, -np.inf, None), Dropped),
         (series("x", "x"), Dropped),
         (series(7.0, 7.0), Dropped),
         (series(*"abcde"), Dropped),
@@ -83,6 +88,28 @@ def test_date_is_a_time_and_two_circles() -> None:
     assert_allclose(np.hypot(*year), 1.0)
     assert_allclose(year[:, 0], year[:, 1], atol=0.01)  # the same day of another year
     assert_allclose(week[:, 0], week[:, 2], atol=1e-12)  # the same day of another week
+
+
+def test_dates_far_from_now() -> None:
+    frame = pd.DataFrame({"day": ["1500-01-01", "2999-12-31T12:00", None]})
+    columns = Columns.learn(frame)
+    wanted = (
+        np.array([date(1500, 1, 1).toordinal(), date(2999, 12, 31).toordinal() + 0.5]) - date(1970, 1, 1).toordinal()
+    )
+    assert_allclose(columns.matrix(frame).values[:2, 0], wanted / 365.25)
+    assert "median 2249-12-31" in columns.kinds[0].said
+    typed = frame["day"].astype("datetime64[s]").to_frame()
+    assert_array_equal(columns.matrix(typed).values, columns.matrix(frame).values)
+
+
+def test_missing_values_are_counted_by_the_rule_of_the_column() -> None:
+    frame = pd.DataFrame({"size": [*["1", "2", "3"] * 6, "?", "NA"], "town": [*["Ulm", "Bonn"] * 9, " ", "None"]})
+    columns = Columns.learn(frame)
+    marks = columns.matrix(frame).values[
+        :, [columns.features.index(f) for f in ("size is missing", "town = (missing)")]
+    ]
+    counts = [int(kind.absent(frame[kind.name]).sum()) for kind in columns.kinds]
+    assert counts == [2, 2] == marks.sum(0).tolist()
 
 
 def test_row_does_not_depend_on_its_neighbours(diabetes: pd.DataFrame) -> None:

@@ -1,7 +1,10 @@
 """A model folder is whole, or not there, and a damaged one says so."""
 
 import json
+import os
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ from whvi.errors import ArgumentError, CheckpointError
 from whvi.io import canonical, record
 from whvi.tables import folder
 from whvi.tables.fitting import Fitted, fit_table
+from whvi.tables.judging import Numbers
 from whvi.tables.settings import Settings
 
 
@@ -74,19 +78,21 @@ def test_failed_save_leaves_what_was_there(
     rename = Path.rename
 
     def fail(*_: object) -> None:
-        raise error
+        raise error(28, "No space left on device", ".a.tmp")
 
     def rename_but_the_new(self: Path, target: Path) -> Path:
         if target == model and (self / "report.html").read_text() == "new":
-            raise error
+            fail()
         return rename(self, target)
 
     if step == "rename":
         monkeypatch.setattr(Path, "rename", rename_but_the_new)
     else:
         monkeypatch.setattr(folder.atomic, step, fail)
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         folder.save(fitted, "new", model, force=True)
+    if error is OSError:
+        assert str(caught.value) == f"[Errno 28] No space left on device: '{model}'"
     assert {path: path.read_bytes() for path in model.rglob("*") if path.is_file()} == before
     assert names(model.parent) == ["model"]
 
@@ -131,14 +137,43 @@ def test_damaged_folder_is_one_line(model: Path, damage: Callable[[Path], None],
     with pytest.raises(CheckpointError, match=message) as caught:
         folder.load(model)
     assert "\n" not in str(caught.value)
+    assert re.search("; (restore it from a copy, or fit again|give .*|upgrade)$", str(caught.value))
 
 
 def test_flipped_bit_of_the_columns_is_seen(model: Path) -> None:
     path = model / "columns.json"
     text = path.read_text()
     path.write_text(text.replace('"Ulm"', '"Elm"'))
-    with pytest.raises(CheckpointError, match="the sha256 is"):
+    with pytest.raises(CheckpointError, match="its sha256 is not the one it states; restore it"):
         folder.load(model)
+
+
+def test_metrics_are_json_even_if_they_are_not_finite(fitted: Fitted, tmp_path: Path) -> None:
+    assert isinstance(fitted.judgement, Numbers)
+    constant = replace(fitted.judgement, y=np.full_like(fitted.judgement.y, 2.5))
+    folder.save(replace(fitted, judgement=constant), "", tmp_path / "model")
+
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    found = json.loads((tmp_path / "model" / "metrics.json").read_text(), parse_constant=refuse)["metrics"]
+    assert found["R²"] == {"model": None, "baseline": None}
+    assert found["RMSE"]["model"] > 0
+
+
+def test_place_that_cannot_be_written_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ArgumentError, match=r"cannot be written \(File name too long\); choose another --out"):
+        folder.check_free(tmp_path / ("x" * 300), force=False)
+    folder.check_free(tmp_path / "new" / "model", force=False)
+    assert names(tmp_path) == []
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system", "secret.tmp")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(ArgumentError, match="is no folder to write in: Read-only file system") as caught:
+        folder.check_free(tmp_path / "new" / "model", force=False)
+    assert "secret" not in str(caught.value)
 
 
 def test_what_is_no_folder(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from whvi.errors import ArgumentError
+from whvi.io import atomic
 from whvi.tables.reading import read_table, write_table
 
 
@@ -57,6 +58,46 @@ def test_file_that_is_no_table(tmp_path: Path, name: str, data: bytes, message: 
     with pytest.raises(ArgumentError, match=message) as caught:
         read_table(tmp_path / name)
     assert "\n" not in str(caught.value)
+
+
+def read(path: Path, text: str) -> pd.DataFrame:
+    path.write_text(text)
+    return read_table(path)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n \n"])
+def test_blank_line_of_one_column_is_a_row(tmp_path: Path, end: str) -> None:
+    found = read(tmp_path / "table.csv", f'\n"a, b"\n1\n\n2\n""\n3{end}')
+    assert found.columns.tolist() == ["a, b"]
+    assert found["a, b"].fillna("none").tolist() == ["1", "none", "2", "none", "3"]
+    assert len(read(tmp_path / "two.csv", f"a,b\n1,2\n\n3,4{end}")) == 2
+
+
+def test_only_empty_fields_are_missing(tmp_path: Path) -> None:
+    found = read(tmp_path / "table.csv", 'a,b\nNA,null\n,""\n')
+    assert found.iloc[0].tolist() == ["NA", "null"]
+    assert found.iloc[1].isna().all()
+
+
+def test_separator_is_not_looked_for_in_quotes(tmp_path: Path) -> None:
+    found = read(tmp_path / "table.csv", '"size, in m, or ""ft, in""";b\n1;2\n')
+    assert found.columns.tolist() == ['size, in m, or "ft, in"', "b"]
+
+
+def test_decimal_commas_beside_semicolons(tmp_path: Path) -> None:
+    found = read(tmp_path / "table.csv", "a;b\n1,5;x, y\n-0,25e3; ,5 \n7;1,2,3\n1.5;\n")
+    assert found["a"].tolist() == ["1.5", "-0.25e3", "7", "1.5"]
+    assert found["b"].tolist()[:3] == ["x, y", ".5", "1,2,3"]
+    assert read(tmp_path / "other.csv", 'a,b\n"1,5",2\n')["a"].tolist() == ["1,5"]
+
+
+def test_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", ".a.tmp")
+
+    monkeypatch.setattr(atomic, "write_bytes", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/table\.csv'"):
+        write_table(pd.DataFrame({"a": [1]}), tmp_path / "table.csv")
 
 
 def test_folder_and_nothing_are_no_tables(tmp_path: Path) -> None:

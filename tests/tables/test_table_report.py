@@ -15,7 +15,7 @@ from whvi.tables.fitting import Fitted, fit_table
 from whvi.tables.report import MOST_ROWS, headline, page
 from whvi.tables.settings import Settings
 
-WILD = "<b>price</b> & $tax"
+WILD = "<b>price</b> & $tax_{$"
 SETTINGS = {
     "numbers": Settings(WILD, steps=20, hidden=(8,), early_stopping=True),
     "classes": Settings("town", steps=20, hidden=(8,), drop=(WILD,), test_share=0.5),
@@ -25,7 +25,9 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"<i>size</i>": rng.normal(size=500), "town": ["Ulm", "Bonn", "<u>Rome"] * 166 + ["Ulm"] * 2})
+    frame = pd.DataFrame(
+        {"<i>size</i>": rng.normal(size=500), "town": ["Ulm", "Bonn", "<u>$Rome{$"] * 166 + ["Ulm"] * 2}
+    )
     frame[WILD] = frame["<i>size</i>"] + rng.normal(size=500)
     return frame
 
@@ -57,7 +59,7 @@ def test_report_shows_all_of_it(fitted: tuple[Fitted, Settings]) -> None:
     assert text.count('<tr class="miss">') == int((~found.judgement.hits[:MOST_ROWS]).sum())
     assert ("The first 200 of 250." in text) == (len(found.judgement.rows) == 250)
     assert "a&lt;b.csv" in text
-    assert not re.search(r"<b>price|<i>size|<u>Rome|(src|href)=.(?!#)", text)
+    assert not re.search(r"<b>price|<i>size|<u>|(src|href)=.(?!#)", text)
 
 
 def test_report_is_a_function_of_the_fit(fitted: tuple[Fitted, Settings]) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from whvi.errors import ArgumentError
@@ -63,7 +64,8 @@ def test_what_nobody_said_is_left_to_the_estimator() -> None:
         ("steps = 0", "steps in .* must be a whole number from 1 up, got 0"),
         ("steps = true", "must be a whole number"),
         ("steps = 1.5", "must be a whole number"),
-        ("seed = -1", "from 0 up"),
+        ("seed = -1", "from 0 to 4294967295"),
+        ("seed = 4294967296", "from 0 to 4294967295, got 4294967296"),
         ("test_share = 1", "between 0 and 1"),
         ("level = 0", "between 0 and 1"),
         ("learning_rate = nan", "a number above 0"),
@@ -83,6 +85,13 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ArgumentError, match=message) as caught:
         settle({"target": "price"} if "target" not in text else {}, path)
     assert "\n" not in str(caught.value)
+
+
+def test_largest_seed_is_one_of_numpy() -> None:
+    seed = settle({"target": "price", "seed": 2**32 - 1}).seed
+    np.random.RandomState(seed)
+    with pytest.raises(ValueError, match="Seed must be between"):
+        np.random.RandomState(seed + 1)
 
 
 def test_missing_target_and_missing_file(tmp_path: Path) -> None:

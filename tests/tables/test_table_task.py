@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from whvi.errors import ArgumentError
-from whvi.tables.task import Target, Task, held_out, read_target
+from whvi.tables.task import Target, Task, has_target, held_out, read_target
 
 REGRESSION, CLASSIFICATION = Task
 
@@ -50,6 +50,49 @@ def test_target_that_cannot_be_learned(values: object, task: Task | None, messag
         read_target(pd.Series(values, name="y"), task)
 
 
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (["NA", "FR", "", None, "None"], [1, 1, 0, 0, 1]),
+        (["1", "2", "", "NA", "nan"], [1, 1, 0, 0, 0]),
+        (["true", "False", "NULL"], [1, 1, 0]),
+        ([1.5, np.nan, np.inf], [1, 0, 1]),
+        (["NA", None], [0, 0]),
+    ],
+)
+def test_rows_without_a_target(values: object, wanted: list[int]) -> None:
+    assert has_target(pd.Series(values, name="y")).tolist() == [bool(value) for value in wanted]
+
+
+def test_text_that_looks_missing_is_a_class() -> None:
+    assert set(read_target(pd.Series(["NA", "FR"] * 6, name="y")).values) == {"NA", "FR"}
+
+
+def test_other_task_is_offered_where_it_can_be() -> None:
+    targets = {"texts": ["a", "b"] * 6, "whole": [0, 1] * 6, "few": [1.5, 2.5] * 6, "many": np.arange(20) / 2}
+    either = {name: read_target(pd.Series(values, name="y")).either for name, values in targets.items()}
+    assert either == {"texts": False, "whole": True, "few": True, "many": False}
+    with pytest.raises(ArgumentError, match=r"choose another target$"):
+        read_target(pd.Series([f"name {number}" for number in range(20)], name="y"))
+    with pytest.raises(ArgumentError, match=r"or --task regression$"):
+        read_target(pd.Series(range(20), name="y"), CLASSIFICATION)
+    with pytest.raises(ArgumentError, match=r"or choose another target$"):
+        read_target(pd.Series([f"name {number}" for number in range(20)], name="y"), REGRESSION)
+
+
+def test_rows_to_learn_from_must_differ() -> None:
+    values = np.array([*[3.0] * 19, 7.0])
+    target = Target(REGRESSION, "", values)
+    odd = {seed: np.random.default_rng(seed).permutation(20).tolist().index(19) < 10 for seed in range(8)}
+    assert set(odd.values()) == {True, False}
+    for seed, held in odd.items():
+        if held:
+            with pytest.raises(ArgumentError, match=r"the target is 3\.0 in all 10 rows to learn from"):
+                held_out(target, 0.5, seed)
+        else:
+            assert not held_out(target, 0.5, seed)[19]
+
+
 def test_held_out_rows_have_each_class_in_its_share() -> None:
     labels = np.array(["a"] * 50 + ["b"] * 30 + ["c"] * 3 + ["d"])
     held = held_out(Target(CLASSIFICATION, "", labels), 0.4, seed=1)
@@ -64,5 +107,7 @@ def test_every_class_is_learned_even_from_a_few_rows() -> None:
 
 
 def test_too_small_a_share_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="fewer than 2"):
+    with pytest.raises(ArgumentError, match="of 100 rows in 50 classes, of each alike, leaves fewer than 2 to test on"):
+        held_out(Target(CLASSIFICATION, "", np.repeat(np.arange(50).astype(str), 2)), 0.2, seed=0)
+    with pytest.raises(ArgumentError, match="of 20 rows leaves fewer than 2"):
         held_out(Target(REGRESSION, "", np.arange(20.0)), 0.05, seed=0)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, scaled_dot_product_attention
 
 from whvi.convert.layers import Maker
-from whvi.errors import ShapeError
+from whvi.errors import DtypeError, ShapeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, fixed_draws, fixing
 from whvi.ops import draw_seed
@@ -70,9 +70,13 @@ class BayesianAttention(nn.Module):
         if is_causal and attn_mask is None:
             raise ShapeError("is_causal=True is a hint about attn_mask, as in torch; give the mask too")
         query, key, value = (self._batch_first(x, batched) for x in (query, key, value))
-        with one_draw_per_sequence(self, query.shape[0]):
+        sequences, queries, keys = *query.shape[:2], key.shape[1]
+        whole = (sequences * self.num_heads, queries, keys)
+        _check_mask("key_padding_mask", key_padding_mask, (sequences, keys) if batched else (keys,))
+        _check_mask("attn_mask", attn_mask, whole[1:], whole)
+        with one_draw_per_sequence(self, sequences):
             q, k, v = (self._heads(x) for x in (self.q_proj(query), self.k_proj(key), self.v_proj(value)))
-            mask = self._mask(key_padding_mask, attn_mask, q, key.shape[1])
+            mask = self._mask(key_padding_mask, attn_mask, q, keys)
             mixed, weights = self._attend(q, k, v, mask, need_weights)
             output: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
         if weights is not None:
@@ -131,7 +135,7 @@ def one_draw_per_sequence(attention: BayesianAttention, sequences: int) -> Abstr
             if layer.draws == "example":
                 draws[layer] = Draw(draw_seed(device=next(layer.parameters()).device), (sequences,))
         elif (draw := fixed[layer]) is not None and draw.shape is None:
-            draws[layer] = Draw(draw.seed, (sequences,))
+            draws[layer] = Draw(draw.seed, (sequences,), shared=draw.shared)
     return fixing(draws)
 
 
@@ -156,10 +160,12 @@ def make_attention(attention: nn.MultiheadAttention, maker: Maker) -> tuple[Baye
     """The Bayesian twin, and how far its mean weights are from the dense ones, all four together."""
     projections = split_projections(attention)
     made = [maker.linear(weight, bias) for weight, bias in projections]
-    sizes = torch.stack([weight.detach().double().square().sum() for weight, _ in projections])
-    errors = torch.tensor([0.0 if one.error is None else one.error**2 for one in made], dtype=torch.float64)
-    total = float(sizes.sum())
-    error = None if made[0].error is None else sqrt(float((errors.to(sizes) * sizes).sum()) / total) if total else 0.0
+    errors = [one.error for one in made if one.error is not None]
+    if not errors:
+        return BayesianAttention(attention, *(one.layer for one in made)), None
+    sizes = [float(weight.detach().double().square().sum()) for weight, _ in projections]
+    missed = sum(error**2 * size for error, size in zip(errors, sizes, strict=True))
+    error = sqrt(missed / sum(sizes)) if any(sizes) else 0.0
     return BayesianAttention(attention, *(one.layer for one in made)), error
 
 
@@ -195,6 +201,16 @@ def _targets(dense: nn.MultiheadAttention) -> list[tuple[Tensor, Tensor | None]]
     bias: Any = dense.in_proj_bias
     biases = [None] * 3 if bias is None else bias.chunk(3)
     return [*zip(weights, biases, strict=True), (dense.out_proj.weight, dense.out_proj.bias)]
+
+
+def _check_mask(name: str, mask: Tensor | None, *shapes: tuple[int, ...]) -> None:
+    """Raise the error that says what is wrong with a mask, where torch would refuse it, too."""
+    if mask is None:
+        return
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise DtypeError(f"{name} must be of bool or floating point, got {mask.dtype}; convert it with {name}.bool()")
+    if tuple(mask.shape) not in shapes:
+        raise ShapeError(f"{name} must have shape {' or '.join(map(str, shapes))}, got {tuple(mask.shape)}")
 
 
 def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:

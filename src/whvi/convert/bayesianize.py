@@ -12,6 +12,7 @@ from whvi.convert.layers import Maker, Options, count_parameters
 from whvi.convert.report import Converted, Report, Row
 from whvi.convert.rules import Choice, Rule, Rules
 from whvi.errors import ArgumentError, InputTypeError
+from whvi.nn import WHVILinear
 from whvi.nn.base import BayesianLayer
 from whvi.nn.parts import whole_number
 from whvi.posterior import Prior
@@ -19,6 +20,8 @@ from whvi.posterior.spec import Spec
 
 _SEQUENCES = (nn.MultiheadAttention, nn.Transformer, RNNBase, nn.Embedding, nn.Conv1d)
 """Modules of models whose linear layers may see several positions of one example."""
+
+_TIME_FIRST = "batch_first=False: whvi.predict and whvi.fit take axis 0 of x for examples; transpose x in forward"
 
 
 def bayesianize(
@@ -64,6 +67,7 @@ def bayesianize(
     name  kind    shape     parameters       error
     0     Linear  256 x 64  16,640 -> 1,152      -
     2     Linear  10 x 256  2,570 -> 1,044       -
+    Linear layers draw once for each row (draws="example").
     2 layers replaced: 19,210 -> 2,196 parameters (11.4 %). Whole model: 19,210 -> 2,196.
     """
     if not isinstance(model, nn.Module):
@@ -81,7 +85,7 @@ def bayesianize(
     made = {choice.module: _make(choice, maker) for choice in choices if not choice.note}
     changed = exchange(model, {module: new for module, (new, _) in made.items()}, inplace)
     rows = _rows(choices, made)
-    return Converted(changed, Report(rows, before, count_parameters(changed)))
+    return Converted(changed, Report(rows, before, count_parameters(changed), _linear_draws(made)))
 
 
 def exchange(model: nn.Module, new: dict[nn.Module, nn.Module], inplace: bool) -> nn.Module:
@@ -136,12 +140,21 @@ def _rows(choices: list[Choice], made: dict[nn.Module, tuple[nn.Module, float | 
         shape = tuple(weight.shape) if isinstance(weight, Tensor) and not is_lazy(weight) else ()
         before, with_whom = _count(module, name, seen)
         if note:
+            if isinstance(module, RNNBase) and not module.batch_first:
+                note += f"; {_TIME_FIRST}"
             rows.append(Row(name, kind, shape, before, before, None, note))
             continue
         new, error = made[module]
         after, with_whom = _count(new, name, seen)
         rows.append(Row(name, kind, shape, before, after, error, with_whom, True))
     return tuple(rows)
+
+
+def _linear_draws(made: dict[nn.Module, tuple[nn.Module, float | None]]) -> str:
+    """What linear layers draw for, where there are any and all do the same."""
+    modules = [module for new, _ in made.values() for module in new.modules()]
+    found = {module.draws for module in modules if isinstance(module, WHVILinear)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _count(module: nn.Module, name: str, seen: dict[int, str]) -> tuple[int, str]:

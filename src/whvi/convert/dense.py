@@ -13,7 +13,8 @@ from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws
 from whvi.nn.geometry import ConvGeometry
-from whvi.nn.model import bayesian_layers
+from whvi.nn.model import bayesian_layers, tied
+from whvi.nn.structured import StructuredLayer
 
 
 def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None = None) -> nn.Module:
@@ -38,17 +39,37 @@ def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None 
     """
     draws = _draws(model, draw)
     new: dict[nn.Module, nn.Module] = {}
+    ties = Ties()
     inside: set[nn.Module] = set()
     for module in model.modules():
         if isinstance(module, BayesianAttention) and all(isinstance(p, BayesianLayer) for p in module.children()):
             new[module] = dense_attention(module, draws)
             inside |= set(module.children())
         elif isinstance(module, BayesianLayer) and module not in inside:
-            new[module] = _plain(module, draws[module])
+            new[module] = ties.keep(module, _plain(module, draws[module]))
     return exchange(model, new, inplace=False)
 
 
-def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Module:
+class Ties:
+    """Remembers parameters by the posteriors they come from: what shared these shares them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[nn.Module, ...], Tensor] = {}
+
+    def keep(self, layer: BayesianLayer, plain: nn.Linear | nn.Conv2d) -> nn.Module:
+        """The plain layer, with parameters of an earlier one where both posteriors and numbers are the same."""
+        if isinstance(layer, StructuredLayer):
+            plain.weight = self._first((layer.g, *layer.scales), plain.weight)
+            if layer.bias is not None and plain.bias is not None:
+                plain.bias = self._first((layer.bias,), plain.bias)
+        return plain
+
+    def _first(self, source: tuple[nn.Module, ...], own: Tensor) -> Tensor:
+        known = self._known.setdefault(source, own)
+        return known if torch.equal(known, own) else own
+
+
+def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Linear | nn.Conv2d:
     """The plain layer with the weight at a draw."""
     weight, bias = layer.weight(draw).detach(), layer.bias_value(draw)
     like = next(layer.parameters())
@@ -76,7 +97,7 @@ def _draws(model: nn.Module, draw: str | int | torch.Generator | Draws | None) -
     if isinstance(draw, int) and not isinstance(draw, bool):
         draw = torch.Generator().manual_seed(draw)
     if isinstance(draw, torch.Generator):
-        return {layer: layer.draw((), draw) for layer in layers}
+        return tied({layer: layer.draw((), draw) for layer in layers})
     if not isinstance(draw, Mapping):
         raise InputTypeError(f"draw must be None, 'mean', a seed, a generator or draws of this model, got {draw!r}")
     missing = sum(layer not in draw for layer in layers)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+import numpy as np
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.lazy import LazyModuleMixin
@@ -76,7 +77,7 @@ class Rules:
             answer = self.function(name, module)
             if isinstance(answer, nn.Module):
                 return Choice(name, module, given=answer)
-            if answer is not None and not isinstance(answer, bool):
+            if answer is not None and not isinstance(answer, bool | np.bool_):
                 raise InputTypeError(f"the rule must give a bool, a module or None, got {type(answer).__name__}")
             return Choice(name, module, "" if answer else "not chosen by the rule")
         if not any(_matches(name, module, word) for word in self.wanted):

@@ -1,6 +1,7 @@
 """The evidence lower bound: the only home of the factor N / M."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -9,8 +10,8 @@ from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
-from whvi.nn.draws import fixed_draws, fixing
-from whvi.nn.model import bayesian_layers
+from whvi.nn.draws import Draws, fixed_draws, fixing
+from whvi.nn.model import bayesian_layers, sharing, tied
 from whvi.nn.parts import whole_number
 from whvi.ops.precision import wide
 from whvi.predictive.predict import check_inputs
@@ -89,13 +90,9 @@ def expected_log_likelihood(
     model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n_data: int | Tensor, samples: int = 1
 ) -> Tensor:
     """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
-    if samples == 1:
-        f = model(x)
-    else:
-        known = fixed_draws() or {}
-        once = [layer for layer in bayesian_layers(model) if layer.draws == "batch" and layer not in known]
-        with fixing({layer: layer.draw((samples,)) for layer in once}):  # one draw for each repeat, not one for all
-            f = model(x.repeat(samples, *(1,) * (x.ndim - 1)))
+    draws = _draws(model, samples)
+    with fixing(draws) if draws else nullcontext():
+        f = model(x if samples == 1 else x.repeat(samples, *(1,) * (x.ndim - 1)))
     if tuple(f.shape) != (samples * len(x), likelihood.features):
         raise ShapeError(
             f"the model gives {tuple(f.shape)} for {samples * len(x)} rows, but {type(likelihood).__name__} takes "
@@ -106,6 +103,21 @@ def expected_log_likelihood(
         f = f.unflatten(0, (samples, -1))
     scale = n_data / (len(x) * samples)
     return likelihood.log_prob(f, y).sum() * (scale.to(f.dtype) if isinstance(scale, Tensor) else scale)
+
+
+def _draws(model: nn.Module, samples: int) -> Draws:
+    """The draws that layers cannot make for themselves in a pass over all samples; what is fixed stays."""
+    known = fixed_draws() or {}
+    layers = [layer for layer in bayesian_layers(model) if layer not in known]
+    together = sharing(layers)
+    one_each = () if samples == 1 else (samples,)  # one draw for each repeat, not one for all
+    return tied(
+        {
+            layer: layer.draw(one_each if layer.draws == "batch" else None)
+            for layer in layers
+            if layer in together or (layer.draws == "batch" and samples > 1)
+        }
+    )
 
 
 def check_rows(x: Tensor, y: Tensor) -> None:

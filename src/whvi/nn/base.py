@@ -49,6 +49,10 @@ class BayesianLayer(nn.Module, ABC):
     def check(self, x: Tensor) -> None:
         """Raise the error that says what is wrong with the shape of x, if anything is."""
 
+    def vectors(self) -> dict[Posterior, int]:
+        """Random vectors that another layer may have too, with their streams of noise."""
+        return {}
+
     def bias_value(self, draw: Draw | None = None) -> Tensor | None:
         """The bias at a draw, or its mean: (*draw.shape, outputs); None for a layer without one."""
         return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
@@ -87,7 +91,7 @@ class BayesianLayer(nn.Module, ABC):
         if draw.shape is None:
             if draw.rows > 1 and (not lead or lead[0] % draw.rows):
                 raise PartsError(f"x has shape {tuple(x.shape)}, but its first axis must be the {draw.rows} rows")
-            return self.evaluate(x, Draw(draw.seed, lead))
+            return self.evaluate(x, Draw(draw.seed, lead, shared=draw.shared))
         if len(draw.shape) > 1:
             raise ArgumentError(f"a forward pass takes draws of shape () or (S,), got {draw.shape}; flatten them")
         parts = draw.shape[0]

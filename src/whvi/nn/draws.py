@@ -8,6 +8,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from whvi.errors import ShapeError
+from whvi.posterior import Posterior
 
 Shape = tuple[int, ...]
 
@@ -22,6 +23,8 @@ class Draw(NamedTuple):
     rows: int = 1
     """Rows of the batch for each of these draws, where that is known: an input whose first axis is no multiple of all
     of them is something else than rows, and a ``PartsError``. For None, all rows of the batch."""
+    shared: Mapping[Posterior, tuple[Tensor, int]] | None = None
+    """Random vectors that an earlier layer of the model has too, with the seed and the stream that they have there."""
 
 
 class PartsError(ShapeError):

@@ -1,6 +1,6 @@
 """What is asked of a whole model: its KL, its draws, its mean."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, Shape, fixing
-from whvi.posterior import GaussianPrior, Prior, total_kl
+from whvi.posterior import GaussianPrior, Posterior, Prior, total_kl
 
 
 def kl(model: nn.Module) -> Tensor:
@@ -50,7 +50,8 @@ def sampling(
             "example": row i of every input has draw i. Or what an earlier block gave, for the same functions again.
         generator: where the seeds come from; default torch's own.
 
-    The value of the block is the draw of each layer, for ``layer.weight(draw)``. Copies of a layer do not share its
+    The value of the block is the draw of each layer, for ``layer.weight(draw)``. Layers that share a posterior share
+    its draw. Copies of a layer do not share its
     draws, and what is computed again later (``torch.utils.checkpoint``) has them only while the block lasts: call
     ``backward`` inside it then.
 
@@ -71,7 +72,7 @@ def sampling(
                 raise InputTypeError(f"draws must map layers to what layer.draw() gives, got {type(draw).__name__}")
         return fixing(draws)
     shape = _shape(draws)
-    return fixing({layer: layer.draw(shape, generator) for layer in layers})
+    return fixing(tied({layer: layer.draw(shape, generator) for layer in layers}))
 
 
 def mean_mode(model: nn.Module) -> AbstractContextManager[Draws]:
@@ -91,6 +92,37 @@ def bayesian_layers(model: nn.Module) -> list[BayesianLayer]:
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     return [module for module in model.modules() if isinstance(module, BayesianLayer)]
+
+
+def tied(draws: Mapping[BayesianLayer, Draw]) -> dict[nn.Module, Draw | None]:
+    """The draws, in the order of the model, where a posterior that several layers share has one: that of the first.
+
+    Law: layers with the same g and scales have the same ``weight``, and all else is as independent as before.
+
+    >>> from whvi.nn import WHVILinear
+    >>> one, other = WHVILinear(4, 4), WHVILinear(4, 4)
+    >>> other.g, other.scales = one.g, one.scales
+    >>> draws = tied({layer: layer.draw() for layer in (one, other)})
+    >>> torch.equal(one.weight(draws[one]), other.weight(draws[other]))
+    True
+    """
+    owners: dict[Posterior, tuple[Tensor, int]] = {}
+    found: dict[nn.Module, Draw | None] = {}
+    for layer, draw in draws.items():
+        vectors = layer.vectors()
+        shared = {vector: owners[vector] for vector in vectors if vector in owners}
+        owners |= {vector: (draw.seed, n) for vector, n in vectors.items() if vector not in owners}
+        found[layer] = draw._replace(shared=shared) if shared else draw
+    return found
+
+
+def sharing(layers: Iterable[BayesianLayer]) -> set[BayesianLayer]:
+    """The layers that have a posterior which another one has too."""
+    users: dict[Posterior, list[BayesianLayer]] = {}
+    for layer in layers:
+        for vector in layer.vectors():
+            users.setdefault(vector, []).append(layer)
+    return {layer for several in users.values() if len(several) > 1 for layer in several}
 
 
 def _shape(draws: int | str) -> Shape | None:

@@ -113,6 +113,11 @@ class StructuredLayer(BayesianLayer):
         gain = self.matrix(None).gain().to(next(self.g.parameters()))
         return gain.mean(0) if self.share_g and self.groups > 1 else gain
 
+    def vectors(self) -> dict[Posterior, int]:
+        """g, the bias and the scales, where they are random."""
+        streams = {self.g: G, self.bias: BIAS} | {cast(Posterior, s): SCALES + i for i, s in enumerate(self.scales)}
+        return {vector: n for vector, n in streams.items() if vector is not None and not isinstance(vector, Point)}
+
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
         """g, the bias and scales that are inferred."""
         pairs = unit_pairs(self.bias, *self.scales)

@@ -29,7 +29,8 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
     if draw is None or isinstance(posterior, Point):
         return wide(posterior.mean)
     shape = shape_of(draw)
-    value = posterior.transport(shape, draw.seed, stream * STREAM)
+    seed, stream = _source(posterior, draw, stream)
+    value = posterior.transport(shape, seed, stream * STREAM)
     if axes and shape:
         value = value[(slice(None),) * len(shape) + (None,) * axes]
     return value
@@ -39,7 +40,13 @@ def in_kernel(posterior: Posterior | None, draw: Draw, stream: int, lead: Shape)
     """A random vector whose noise a kernel can draw, where it is a diagonal Gaussian; ``lead`` is that of its noise."""
     if type(posterior) is not DiagonalGaussian:
         return None
-    return KernelNoise(wide(posterior.mean), wide(posterior.log_std), draw.seed, lead, stream * STREAM)
+    seed, stream = _source(posterior, draw, stream)
+    return KernelNoise(wide(posterior.mean), wide(posterior.log_std), seed, lead, stream * STREAM)
+
+
+def _source(posterior: Posterior, draw: Draw, stream: int) -> tuple[Tensor, int]:
+    """Seed and stream of a random vector: the layer's own, or those of the layer that it is shared with."""
+    return draw.shared.get(posterior, (draw.seed, stream)) if draw.shared else (draw.seed, stream)
 
 
 def shape_of(draw: Draw) -> Shape:

@@ -14,7 +14,7 @@ from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
 from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.draws import fixing
-from whvi.nn.model import bayesian_layers
+from whvi.nn.model import bayesian_layers, tied
 from whvi.nn.swap import call_with, own_tensors, places
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -158,7 +158,7 @@ class Ensemble(nn.Module):
         shape = None if draws == "example" else ()
 
         def one(state: dict[str, Tensor], own: Tensor | None) -> Tensor:
-            with fixing({} if own is None else {layer: Draw(own[i], shape) for i, layer in enumerate(layers)}):
+            with fixing({} if own is None else tied({layer: Draw(own[i], shape) for i, layer in enumerate(layers)})):
                 value: Tensor = call_with(template, self._places, state, x)
             return value
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from whvi.errors import InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
-from whvi.nn.draws import Draws, PartsError, Shape, fixing
-from whvi.nn.model import bayesian_layers
+from whvi.nn.draws import PartsError, Shape, fixing
+from whvi.nn.model import bayesian_layers, tied
 from whvi.ops import seeds_from
 from whvi.posterior.base import wide
 from whvi.predictive.chunks import default_rows, kept_rows
@@ -110,8 +110,8 @@ class Network(Source):
 
     def _pass(self, x: Tensor, seeds: Tensor, shape: Shape | None, rows: int) -> Tensor:
         """The model at draws of this shape: (batch, ...) -> (batch, ...)."""
-        draws: Draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
-        with fixing(draws):
+        draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
+        with fixing(tied(draws)):
             y = self.module(x)
         if not isinstance(y, Tensor):
             raise InputTypeError(f"the model must give a torch.Tensor, got {type(y).__name__}")

@@ -73,7 +73,7 @@ class StructuredMatrix:
         if x.shape[-1] != plan.in_features:
             raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
         if bias is not None:
-            if isinstance(g, KernelNoise) and plan.layout != "reshape" and self._is_core():
+            if isinstance(g, KernelNoise) and bias.seed is g.seed and plan.layout != "reshape" and self._is_core():
                 return self._affine(g, x, bias)
             return noisy_bias(self.apply(g, x), bias.mean, bias.log_std, bias.seed, bias.offset)
         if plan.layout == "reshape":

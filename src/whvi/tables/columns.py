@@ -9,12 +9,23 @@ from pandas import DataFrame, Series
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
 from whvi.errors import ArgumentError
-from whvi.tables.kinds import TRUTH, Array, Boolean, Category, Date, Dropped, Kind, Number, days, numbers, texts
+from whvi.tables.kinds import (
+    MOST_NUMBERS,
+    TRUTH,
+    Array,
+    Boolean,
+    Category,
+    Date,
+    Dropped,
+    Kind,
+    Number,
+    days,
+    numbers,
+    texts,
+)
 
 MOST_CATEGORIES = 50
 """A text with more values than this is a name or a note, not a category."""
-MOST_NUMBERS = 0.9
-"""A text that is a number, or a date, in this share of its values is one, with the others missing."""
 _KINDS = {kind.kind: kind for kind in (Number, Boolean, Date, Category, Dropped)}
 
 
@@ -103,6 +114,8 @@ def learn_kind(name: str, values: Series) -> Kind:
         return Dropped(name, f"constant: always {present.iloc[0][:40]}")
     if is_bool_dtype(values) or set(present.str.lower()) <= TRUTH.keys():
         return Boolean.learn(name, values)
+    if is_numeric_dtype(values) and np.isnan(numbers(values)).all():
+        return Dropped(name, "no finite values")
     if is_numeric_dtype(values) or _mostly(numbers(values), len(present)):
         counts = distinct == len(values) and _called_identifier(name)
         return Dropped(name, "an identifier: each row has its own") if counts else Number.learn(name, values)

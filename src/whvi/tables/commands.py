@@ -87,9 +87,10 @@ def predict(
 
         from whvi.tables import folder
         from whvi.tables.predicting import beside, predict_table
-        from whvi.tables.reading import check_kind, read_table, write_table
+        from whvi.tables.reading import check_kind, check_writable, read_table, write_table
 
         check_kind(out)
+        check_writable(out)
         if out.exists() and (not force or out.is_dir()):
             raise ArgumentError(f"{out} exists; choose another --out{'' if out.is_dir() else ', or --force'}")
         if not 0 < level < 1:

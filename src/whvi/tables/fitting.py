@@ -12,9 +12,8 @@ from whvi.errors import ArgumentError
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
 from whvi.tables.columns import Columns
 from whvi.tables.judging import LEVELS, Classes, Judgement, Numbers
-from whvi.tables.kinds import texts
 from whvi.tables.settings import Settings
-from whvi.tables.task import Task, held_out, read_target
+from whvi.tables.task import Task, has_target, held_out, read_target
 
 ESTIMATORS = {Task.REGRESSION: WHVIRegressor, Task.CLASSIFICATION: WHVIClassifier}
 
@@ -38,7 +37,7 @@ class Fitted:
     """Why it is this task."""
     judgement: Judgement
     missing: dict[str, int]
-    """Fields without a value in each column, of the rows that were used."""
+    """Fields that are taken as missing in each column, of the rows that were used."""
     rows: int
     """In the table."""
     without_target: int
@@ -54,13 +53,14 @@ def fit_table(frame: DataFrame, settings: Settings, say: Callable[[str], None], 
     """
     name = settings.target
     check_names(frame, settings)
-    known = frame[texts(frame[name]).notna()]
+    known = frame[has_target(frame[name])]
     lost = len(frame) - len(known)
     if lost:
         say(f"{lost:,} of {len(frame):,} rows have no {name} and are left out.")
     target = read_target(known[name], settings.task)
     other = next(task for task in Task if task is not target.task)
-    say(f"Task: {target.task} of {name} ({target.reason}). If that is wrong: --task {other}")
+    hint = f" If that is wrong: --task {other}" if target.either else ""
+    say(f"Task: {target.task} of {name} ({target.reason}).{hint}")
     held = held_out(target, settings.test_share, settings.seed)
     inputs = known.drop(columns=name)
     columns = Columns.learn(inputs[~held], settings.drop)
@@ -77,7 +77,7 @@ def fit_table(frame: DataFrame, settings: Settings, say: Callable[[str], None], 
         say(f"  held-out rows, {column}: {note}")
     judge = judge_numbers if target.task is Task.REGRESSION else judge_classes
     judgement = judge(estimator, unseen.values, known.index.to_numpy()[held], target.values, held, settings.level)
-    missing = {kind.name: int(inputs[kind.name].isna().sum()) for kind in columns.kinds}
+    missing = {kind.name: int(kind.absent(inputs[kind.name]).sum()) for kind in columns.kinds}
     model = Model(target.task, name, columns, estimator)
     return Fitted(model, target.reason, judgement, missing, len(frame), lost)
 

@@ -4,7 +4,7 @@ Law: the folder is there whole, or as it was before; a crash can leave a folder 
 """
 
 import json
-import os
+import math
 import secrets
 import shutil
 from pathlib import Path
@@ -14,36 +14,41 @@ from whvi.errors import ArgumentError, CheckpointError
 from whvi.io import atomic, canonical, record
 from whvi.tables.columns import Columns
 from whvi.tables.fitting import ESTIMATORS, Fitted, Model
+from whvi.tables.reading import check_writable
 from whvi.tables.task import Task
 
 FORMAT = "whvi table model"
 VERSION = 1
+ADVICE = "restore it from a copy, or fit again"
 COLUMNS, METRICS, REPORT, ESTIMATOR = "columns.json", "metrics.json", "report.html", "estimator"
 
 
 def check_free(folder: Path, force: bool) -> None:
     """Raise the ArgumentError of a place where no model may be written; with ``force`` another model is no obstacle."""
-    if not folder.exists() and not folder.is_symlink():
-        above = next(parent for parent in folder.absolute().parents if parent.exists())
-        if not (above.is_dir() and os.access(above, os.W_OK)):
-            raise ArgumentError(f"{folder} cannot be made, as {above} is no folder to write in; choose another --out")
-        return
-    if not force:
+    check_writable(folder)
+    there = folder.exists() or folder.is_symlink()
+    if there and not force:
         raise ArgumentError(f"{folder} exists; choose another --out, or --force to replace the model in it")
-    if not (folder / COLUMNS).is_file() or folder.is_symlink():
+    if there and (not (folder / COLUMNS).is_file() or folder.is_symlink()):
         raise ArgumentError(f"{folder} is not a model folder, so --force does not replace it; choose another --out")
 
 
 def save(fitted: Fitted, report: str, folder: Path, force: bool = False) -> None:
-    """Write a model folder, in place of another model only with ``force``."""
+    """Write a model folder, in place of another model only with ``force``; an OSError is one of ``folder``."""
     check_free(folder, force)
-    place = folder.absolute()
+    try:
+        _save(fitted, report, folder.absolute(), force)
+    except OSError as error:  # it names a temporary file, which says nothing to the caller
+        raise OSError(error.errno, error.strerror, str(folder)) from error
+
+
+def _save(fitted: Fitted, report: str, place: Path, force: bool) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     new, old = (place.with_name(f".{place.name[:32]}.{secrets.token_hex(8)}{atomic.TEMPORARY_SUFFIX}") for _ in "ab")
     try:
         fitted.model.estimator.save(new / ESTIMATOR)
         atomic.write_bytes(new / COLUMNS, _sealed(fitted.model))
-        atomic.write_text(new / METRICS, json.dumps(metrics(fitted), indent=2) + "\n")
+        atomic.write_text(new / METRICS, json.dumps(metrics(fitted), indent=2, allow_nan=False) + "\n")
         atomic.write_text(new / REPORT, report)
         if force and place.exists():
             place.rename(old)  # a folder with files in it cannot be renamed over
@@ -74,24 +79,33 @@ def load(folder: Path) -> Model:
     except (ArgumentError, ValueError, KeyError) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{path} is damaged: {error}; restore it from a copy, or fit again") from error
-    estimator = ESTIMATORS[task].load(folder / ESTIMATOR)
+        raise CheckpointError(f"{path} is damaged: {error}; {ADVICE}") from error
+    try:
+        estimator = ESTIMATORS[task].load(folder / ESTIMATOR)
+    except CheckpointError as error:
+        raise CheckpointError(f"{folder} cannot be used ({error}); {ADVICE}") from error
     if estimator.n_features_in_ != len(columns.features):
         raise CheckpointError(
             f"{folder} mixes two models: {COLUMNS} makes {len(columns.features)} features, but its estimator takes "
-            f"{estimator.n_features_in_}; fit again"
+            f"{estimator.n_features_in_}; {ADVICE}"
         )
     return Model(task, found["target"], columns, estimator)
 
 
 def metrics(fitted: Fitted) -> dict[str, Any]:
-    """What the report says in numbers."""
+    """What the report says in numbers, with None for one that is not finite: JSON has no place for it."""
     found = fitted.judgement.metrics
+
+    def finite(value: float | None) -> float | None:
+        return None if value is None or not math.isfinite(value) else value
+
     return {
         "task": fitted.model.task,
         "target": fitted.model.target,
         "held_out_rows": len(fitted.judgement.rows),
-        "metrics": {metric.name: {"model": metric.value, "baseline": metric.baseline} for metric in found},
+        "metrics": {
+            metric.name: {"model": finite(metric.value), "baseline": finite(metric.baseline)} for metric in found
+        },
     }
 
 
@@ -112,4 +126,5 @@ def _check(path: Path, found: Any, seal: str | None) -> None:
     version = found.get("version")
     if isinstance(version, int) and version > VERSION:
         raise CheckpointError(f"{path} was written by a later whvi (version {version}, this reads {VERSION}); upgrade")
-    record.check_equal(path, "the sha256", record.digest(canonical.dump(found)), seal)
+    if record.digest(canonical.dump(found)) != seal:
+        raise CheckpointError(f"{path} is damaged: its sha256 is not the one it states; {ADVICE}")

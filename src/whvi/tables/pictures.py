@@ -27,7 +27,7 @@ _STYLE: Any = {
     "text.color": "#fe0105", "axes.labelcolor": "#fe0105", "axes.titlecolor": "#fe0105", "axes.titlesize": 10,
     "xtick.color": "#737373", "ytick.color": "#737373", "axes.edgecolor": "#fe0106", "grid.color": "#fe0106",
     "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "legend.frameon": False,
-    "axes.spines.top": False, "axes.spines.right": False,
+    "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False, "legend.loc": "upper left",
 }  # fmt: skip
 _SIZE = (4.8, 4.2)
 
@@ -150,7 +150,7 @@ def _entropies(axis: Axes, found: Classes) -> None:
     axis.set_axisbelow(True)
     means = [f"{part.mean():.2f}" if len(part) else "none" for part in parts]
     axis.set(xlabel="predictive entropy, nats", ylabel="rows", title=f"mean if right {means[0]}, if wrong {means[1]}")
-    axis.legend()
+    axis.legend(loc="upper right")
 
 
 def _learning(axis: Axes, history: History) -> None:

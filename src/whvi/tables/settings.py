@@ -93,9 +93,15 @@ def _truth(value: Any, place: str) -> bool:
     return value
 
 
-def _whole(value: Any, place: str, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise _wrong(place, f"a whole number from {least} up", value)
+def _whole(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise _wrong(place, "a whole number from 1 up", value)
+    return value
+
+
+def _seed(value: Any, place: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
+        raise _wrong(place, f"a whole number from 0 to {2**32 - 1}", value)
     return value
 
 
@@ -145,7 +151,7 @@ _READERS: dict[str, Any] = {
     "drop": _names,
     "steps": _whole,
     "hidden": _hidden,
-    "seed": lambda value, place: _whole(value, place, least=0),
+    "seed": _seed,
     "level": _share,
     "posterior": _text,
     "batch_size": _whole,

@@ -9,7 +9,7 @@ from pandas import Series
 from pandas.api.types import is_bool_dtype
 
 from whvi.errors import ArgumentError
-from whvi.tables.kinds import TRUTH, numbers, texts
+from whvi.tables.kinds import MOST_NUMBERS, TRUTH, filled, numbers, texts
 
 MOST_CLASSES = 10
 """Whole numbers with more values than this are amounts, not classes."""
@@ -31,6 +31,20 @@ class Target(NamedTuple):
     """Why it is this task."""
     values: NDArray[Any]
     """(N) float64 of a regression, (N) texts of a classification."""
+    either: bool = False
+    """Whether the values allow the other task, too."""
+
+
+def has_target(values: Series) -> NDArray[np.bool_]:
+    """Which rows have a target: (N). ``NA`` and its like are none among numbers, but a class among texts.
+
+    >>> has_target(Series(["FR", "NA", ""])).tolist(), has_target(Series(["1", "NA", ""])).tolist()
+    ([True, True, False], [True, False, False])
+    """
+    present = texts(values)
+    rest = present.dropna()
+    plain = set(rest.str.lower()) <= TRUTH.keys() or np.isfinite(numbers(rest)).mean() >= MOST_NUMBERS
+    return np.asarray((present if plain else filled(values)).notna())
 
 
 def read_target(values: Series, task: Task | None = None) -> Target:
@@ -42,7 +56,7 @@ def read_target(values: Series, task: Task | None = None) -> Target:
     name = repr(values.name)
     if len(values) < FEWEST_ROWS:
         raise ArgumentError(f"only {len(values)} rows have a value of {name}; at least {FEWEST_ROWS} are needed")
-    labels, found = texts(values), numbers(values)
+    labels, found = filled(values), numbers(values)
     guess, reason = guess_task(labels, found)
     if is_bool_dtype(values):
         guess, reason = Task.CLASSIFICATION, "true or false"
@@ -50,20 +64,21 @@ def read_target(values: Series, task: Task | None = None) -> Target:
         guess, reason = task, "as asked"
     if labels.nunique() == 1:
         raise ArgumentError(f"the target {name} is {labels.iloc[0][:40]!r} in every row, so there is nothing to learn")
-    if guess is Task.CLASSIFICATION:
-        if 2 * labels.nunique() > len(labels):
-            raise ArgumentError(
-                f"the target {name} has {labels.nunique():,} classes in {len(labels):,} rows; choose another target, "
-                "or --task regression if they are numbers"
-            )
-        return Target(guess, reason, labels.to_numpy(str))
     strange = labels[np.isnan(found)]
+    many = 2 * labels.nunique() > len(labels)
+    if guess is Task.CLASSIFICATION:
+        if many:
+            raise ArgumentError(
+                f"the target {name} has {labels.nunique():,} classes in {len(labels):,} rows; choose another target"
+                + ("" if len(strange) else ", or --task regression")
+            )
+        return Target(guess, reason, labels.to_numpy(str), either=not len(strange))
     if len(strange):
         raise ArgumentError(
             f"the target {name} has {len(strange)} values that are not numbers, such as {strange.iloc[0][:40]!r}; "
-            "mend them, or use --task classification"
+            f"mend them, or {'choose another target' if many else 'use --task classification'}"
         )
-    return Target(guess, reason, found)
+    return Target(guess, reason, found, either=not many)
 
 
 def guess_task(labels: Series, found: NDArray[np.float64]) -> tuple[Task, str]:
@@ -82,7 +97,7 @@ def guess_task(labels: Series, found: NDArray[np.float64]) -> tuple[Task, str]:
 def held_out(target: Target, share: float, seed: int) -> NDArray[np.bool_]:
     """Which rows judge the model: a random ``share`` of them, of each class alike; (N).
 
-    Law: every class has a row that is not held out.
+    Law: every class has a row that is not held out, and two of these rows differ.
     """
     generator = np.random.default_rng(seed)
     classes = target.values if target.task is Task.CLASSIFICATION else np.zeros(len(target.values))
@@ -91,5 +106,19 @@ def held_out(target: Target, share: float, seed: int) -> NDArray[np.bool_]:
         rows = generator.permutation(np.flatnonzero(classes == label))
         held[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
     if held.sum() < 2:
-        raise ArgumentError(f"a share of {share:g} of {len(held)} rows leaves fewer than 2 to test on; raise it")
+        raise ArgumentError(
+            f"a --test-share of {share:g} of {len(held)} rows{_of_classes(classes)} leaves fewer than 2 to test on; "
+            "raise it, or give more rows"
+        )
+    learned = target.values[~held]
+    if (learned == learned[0]).all():
+        raise ArgumentError(
+            f"the target is {learned[0]} in all {len(learned)} rows to learn from, as the others were held out; "
+            "choose another --seed or --test-share, or give more rows"
+        )
     return held
+
+
+def _of_classes(classes: NDArray[Any]) -> str:
+    count = len(np.unique(classes))
+    return f" in {count} classes, of each alike," if count > 1 else ""
