@@ -223,8 +223,23 @@ def test_bad_input_is_refused(change: dict[str, object], error: type[Exception],
         acquire.choose(**arguments)
 
 
+@pytest.mark.parametrize("method", acquire.METHODS)
+def test_a_count_that_cannot_be_is_refused_before_any_work(method: str) -> None:
+    class Untouched(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise AssertionError("the model was called")
+
+    with pytest.raises(errors.ArgumentError, match="count is 13"):
+        acquire.choose(Untouched(), rows(), 13, method, likelihood=Gaussian())
+
+
 @pytest.mark.parametrize(
-    ("scores", "error"), [(torch.ones(2, 2), errors.ShapeError), (torch.tensor([torch.nan]), errors.ArgumentError)]
+    ("scores", "error"),
+    [
+        (torch.ones(2, 2), errors.ShapeError),
+        (torch.tensor([torch.nan]), errors.ArgumentError),
+        ([0.1, 0.2], errors.InputTypeError),
+    ],
 )
 def test_scores_that_cannot_be_ordered_are_refused(scores: Tensor, error: type[Exception]) -> None:
     with pytest.raises(error):

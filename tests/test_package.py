@@ -63,6 +63,7 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
         ("docs/inference.md", ["replicas.py", "--table"]),
         ("docs/recipe.md", ["recipe.py", "--table"]),
         ("docs/convert.md", ["convert.py", "--table"]),
+        ("docs/tutorials/active-learning.md", ["active_learning.py", "--table"]),
     ],
 )
 def test_published_speed_is_that_of_the_record(page: str, command: list[str]) -> None:

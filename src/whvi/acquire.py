@@ -11,12 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, ShapeError, UnsupportedError
+from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
 from whvi.likelihoods import Gaussian, Likelihood
 from whvi.nn.parts import whole_number
 from whvi.predictive import predict
 from whvi.predictive.functions import Functions, Group
-from whvi.predictive.predict import functions_of
+from whvi.predictive.predict import check_inputs, functions_of
 
 METHODS = ("bald", "entropy", "variance")
 """What ``choose`` goes by."""
@@ -132,10 +132,12 @@ def choose(
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if reference is not None and method != "variance":
         raise ArgumentError(f"reference is for the method 'variance', not for {method!r}; leave it out")
+    check_inputs(pool)
+    _check_count(count, len(pool))
     if method == "variance":
         samples = 256 if samples is None else samples
         functions, others = _gaussian_functions(model, pool, reference, likelihood, samples, seed)
-        return _one_by_one(functions, _gram(others), _check_count(count, len(pool)))
+        return _one_by_one(functions, _gram(others), count)
     score, samples = bald if method == "bald" else predictive_entropy, 64 if samples is None else samples
     return highest(score(model, pool, likelihood=likelihood, samples=samples, seed=seed), count)
 
@@ -146,6 +148,8 @@ def highest(scores: Tensor, count: int) -> Tensor:
     >>> highest(torch.tensor([0.1, 0.7, 0.7, 0.3]), 2).tolist()
     [1, 2]
     """
+    if not isinstance(scores, Tensor):
+        raise InputTypeError(f"scores must be a torch.Tensor, got {type(scores).__name__}; use torch.as_tensor")
     if scores.ndim != 1:
         raise ShapeError(f"scores have shape {tuple(scores.shape)}, but one for each row is wanted: a shape (N,)")
     _check_count(count, len(scores))
@@ -251,8 +255,7 @@ def _rows(functions: Functions) -> int:
     return functions.whole_rows(functions.likelihood.features)
 
 
-def _check_count(count: int, rows: int) -> int:
+def _check_count(count: int, rows: int) -> None:
     """How many rows to choose, of so many."""
     if whole_number("count", count) > rows:
         raise ArgumentError(f"count is {count}, but the pool has {rows} rows; choose no more than there are")
-    return count

@@ -68,3 +68,10 @@ def test_what_cannot_be_learned_is_an_error() -> None:
         WHVIClassifier(**QUICK).fit(X, X[:, 0])
     with pytest.raises(ArgumentError, match="no classes"):
         WHVIClassifier(**QUICK).fit(X, NAMES).log_prob(X[:1], ["rose"])
+
+
+def test_a_fit_that_fails_leaves_the_classifier_as_it_was(fitted: WHVIClassifier) -> None:
+    wanted = fitted.predict_proba(X)
+    with pytest.raises(ArgumentError, match="one class"):
+        fitted.fit(X[:50, :2], NAMES[:50])
+    assert (fitted.predict_proba(X) == wanted).all()

@@ -214,3 +214,82 @@ def test_a_bad_parameter_is_an_error_that_names_it(
 ) -> None:
     with pytest.raises(error, match=next(iter(change))):
         WHVIRegressor(**{**QUICK, **change}).fit(np.eye(4), np.arange(4.0))
+
+
+def test_one_draw_is_of_the_predictive_law_as_many_are(table: Table) -> None:
+    x = table[0][:20]
+    model = WHVIRegressor(**QUICK, noise="constant", samples=128).fit(*table)
+    model.spread_ = np.array([2.0])
+    with torch.no_grad():
+        model.likelihood_.log_variance.fill_(-20.0)  # no noise: all there is to spread are the functions
+    _, std = model.predict(x, return_std=True)
+    single = np.concatenate([model.sample_y(x, 1, random_state=seed) for seed in range(150)], axis=1)
+    for drawn in (single, model.sample_y(x, 150)):
+        assert np.median(drawn.std(1) / std) == pytest.approx(1.0, abs=0.2)
+
+
+def test_looks_are_fifty_at_most(table: Table) -> None:
+    for steps, looks in ((40, 40), (99, 50), (120, 40)):
+        history = WHVIRegressor(**{**QUICK, "max_steps": steps}).fit(*table).history_
+        assert len(history["step"]) == looks
+        assert history["step"][-1] == steps
+
+
+def test_one_level_is_that_of_a_list_of_one(fitted: WHVIRegressor, table: Table) -> None:
+    wanted = fitted.predict_quantiles(table[0], [0.3])[:, 0]
+    for level in (0.3, np.float64(0.3), np.array(0.3)):
+        np.testing.assert_array_equal(fitted.predict_quantiles(table[0], level), wanted)
+    np.testing.assert_array_equal(fitted.predict_quantiles(table[0], np.array([0.3]))[:, 0], wanted)
+    with pytest.raises(InputTypeError, match="levels of quantiles"):
+        fitted.predict_quantiles(table[0], "median")  # type: ignore[arg-type]
+
+
+def test_densities_are_of_one_target_for_each_row(fitted: WHVIRegressor, table: Table) -> None:
+    x, y = table
+    np.testing.assert_array_equal(fitted.log_prob(x, y[:, None]), fitted.log_prob(x, y))
+    for wrong in (y[:-1], np.concatenate([y, y]), np.column_stack([y, y])):
+        with pytest.raises(ShapeError, match=r"y has shape .* but targets of X have \(150,\)"):
+            fitted.log_prob(x, wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "features", "error"),
+    [
+        ({"max_steps": 0}, 5, ArgumentError),
+        ({"posterior": "round"}, 5, ArgumentError),
+        ({"learning_rate": 1e30}, 3, ArithmeticError),
+    ],
+)
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(
+    change: dict[str, Any], features: int, error: type[Exception], table: Table
+) -> None:
+    x, y = table
+    model = WHVIRegressor(**QUICK).fit(x, y)
+    wanted, attributes = model.predict(x), set(vars(model))
+    model.set_params(**change)
+    with pytest.raises(error):
+        model.fit(np.ones((4, features)) * np.arange(4.0)[:, None], np.arange(8.0).reshape(4, 2))
+    assert (model.set_params(**QUICK).predict(x) == wanted).all()
+    assert set(vars(model)) == attributes
+
+
+def test_a_part_that_cannot_be_learned_leaves_the_stream_as_it_was(table: Table) -> None:
+    x, y = table
+    model, other = (WHVIRegressor(**QUICK).partial_fit(x, y) for _ in range(2))
+    model.set_params(learning_rate=1e30)
+    with pytest.raises(ArithmeticError):
+        model.partial_fit(x, y)
+    model.set_params(**QUICK)
+    assert (model.predict(x) == other.predict(x)).all()
+    assert (model.partial_fit(x, y).predict(x) == other.partial_fit(x, y).predict(x)).all()
+    assert model.n_rows_seen_ == 300
+
+
+def test_huge_numbers_are_errors_that_say_so(fitted: WHVIRegressor, table: Table) -> None:
+    x, y = (values.copy() for values in table)
+    x[7, 1] = 1e300
+    with pytest.raises(ArgumentError, match=r"column 1 has numbers up to 1e\+300"):
+        WHVIRegressor(**QUICK).fit(x, y)
+    for ask in (lambda: fitted.predict(x, return_std=True), lambda: fitted.log_prob(x, y)):
+        with pytest.raises(ArgumentError, match="1 of 150 predictions are not finite, the first of row 7"):
+            ask()

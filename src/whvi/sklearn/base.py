@@ -1,6 +1,9 @@
 """What the regressor and the classifier share: parameters, training, prediction of standardised targets, saving."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from os import PathLike
 from typing import Any, Self
 
@@ -105,6 +108,17 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _as_targets(self, y: Array) -> Tensor:
         """Standardised targets (N, outputs) as the likelihood takes them."""
 
+    @contextmanager
+    def _whole_or_as_before(self) -> Iterator[None]:
+        """A fit that fails leaves the estimator as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def _weights(self, x: Array, sample_weight: Any) -> Array:
         """(N,), not negative and not all zero."""
         weight: Array = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
@@ -141,12 +155,12 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             self._begin(rows, parameters)
         self.n_rows_seen_ += float(rows.weight.sum())
+        # Copies are trained: what they are copies of is still there if that fails.
+        self.model_, self.likelihood_, state = deepcopy((self.model_, self.likelihood_, self._optimiser))
         self.model_.float()
         self.likelihood_.float()
         data, training = self._data(rows), self._training(rows, parameters)
-        found, self._optimiser = go_on(
-            self.model_, self.likelihood_, data, self.n_rows_seen_, training, self._optimiser
-        )
+        found, self._optimiser = go_on(self.model_, self.likelihood_, data, self.n_rows_seen_, training, state)
         self._record(found)
         self._finish()
         return self

@@ -13,7 +13,7 @@ from torch import Tensor
 from whvi.errors import ArgumentError
 from whvi.likelihoods import Categorical, Likelihood
 from whvi.sklearn.base import WHVIEstimator
-from whvi.sklearn.rows import Array, Rows, Scaling, merged
+from whvi.sklearn.rows import Array, Rows, Scaling, finite, merged
 
 
 class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
@@ -39,21 +39,23 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
             y: (N,) of labels: numbers, strings, truth values.
             sample_weight: (N,); a row of weight w counts as w rows.
         """
-        X, y, weight = self._read(X, y, sample_weight, reset=True)
-        self._set_classes(np.unique(y[weight > 0.0]))
-        return self._fit_rows(self._coded(X, y, weight))
+        with self._whole_or_as_before():
+            X, y, weight = self._read(X, y, sample_weight, reset=True)
+            self._set_classes(np.unique(y[weight > 0.0]))
+            return self._fit_rows(self._coded(X, y, weight))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass over more rows, as a part of all rows seen so far; the first call needs all ``classes``."""
         first = not hasattr(self, "model_")
-        X, y, weight = self._read(X, y, sample_weight, reset=first)
-        if first:
-            if classes is None:
-                raise ArgumentError("classes must be passed on the first call to partial_fit: all labels there will be")
-            self._set_classes(np.unique(classes))
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        if first and classes is None:
+            raise ArgumentError("classes must be passed on the first call to partial_fit: all labels there will be")
+        if not first and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ArgumentError(f"classes={classes!r} is not the same as on last call, {self.classes_}")
-        return self._partial_fit_rows(self._coded(X, y, weight))
+        with self._whole_or_as_before():
+            X, y, weight = self._read(X, y, sample_weight, reset=first)
+            if first:
+                self._set_classes(np.unique(classes))
+            return self._partial_fit_rows(self._coded(X, y, weight))
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row: (N,)."""
@@ -62,7 +64,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class, the mean over functions: (N, classes)."""
-        probabilities = self._predict(X).mean.numpy()
+        probabilities = finite(self._predict(X).mean.numpy())
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> Array:

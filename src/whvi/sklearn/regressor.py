@@ -1,7 +1,7 @@
 """Regression with a predictive law."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat
 
 import numpy as np
 import torch
@@ -13,11 +13,10 @@ from torch import Tensor
 from whvi.errors import ShapeError
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Gaussian, Likelihood
-from whvi.predictive import Prediction
 from whvi.sklearn.base import WHVIEstimator
 from whvi.sklearn.calibration import spread_of
 from whvi.sklearn.parameters import NOISE, checked
-from whvi.sklearn.rows import Array, Rows, Scaling, merged
+from whvi.sklearn.rows import Array, Rows, Scaling, finite, merged
 from whvi.sklearn.training import START_VARIANCE
 
 
@@ -33,7 +32,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         batch_size: rows of a step.
         learning_rate: of Adam, at the first step; it falls to zero as half a cosine.
         samples: functions that a prediction averages over.
-        early_stopping: keep these rows apart, look at them 50 times, stop after ``patience``
+        early_stopping: keep these rows apart, look at them up to 50 times, stop after ``patience``
             looks that saw nothing better, and go back to the best.
         random_state: an int for fits that repeat themselves.
         verbose: show a bar.
@@ -93,13 +92,13 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             y: (N,) or (N, outputs).
             sample_weight: (N,); a row of weight w counts as w rows.
         """
-        rows = self._read(X, y, sample_weight, reset=True)
-        return self._fit_rows(rows)
+        with self._whole_or_as_before():
+            return self._fit_rows(self._read(X, y, sample_weight, reset=True))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One pass over more rows, as a part of all rows seen so far. The first rows decide how columns are scaled."""
-        rows = self._read(X, y, sample_weight, reset=not hasattr(self, "model_"))
-        return self._partial_fit_rows(rows)
+        with self._whole_or_as_before():
+            return self._partial_fit_rows(self._read(X, y, sample_weight, reset=not hasattr(self, "model_")))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of each target, and with ``return_std`` also its standard deviation, noise included: as y was."""
@@ -109,28 +108,39 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             return mean
         return mean, self._as_given(prediction.std.numpy() * self.spread_ * self.y_scaling_.scale)
 
-    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
-        """Quantiles of each target: (N, Q), or (N, outputs, Q)."""
+    def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
+        """Quantiles of each target: (N, Q), or (N, outputs, Q); of one level that is not in a list, as y was."""
         prediction = self._predict(X)
-        return self._values(prediction, prediction.quantile(list(quantiles)))
+        levels = [quantiles] if isinstance(quantiles, SupportsFloat) and np.ndim(quantiles) == 0 else quantiles
+        found = self._values(prediction.mean, prediction.quantile(levels))
+        return found[..., 0] if levels is not quantiles else found
 
     def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
         """The ends of the central interval that holds each target with probability ``level``: as y was."""
         prediction = self._predict(X)
-        ends = self._values(prediction, torch.stack(prediction.interval(level)))
+        ends = self._values(prediction.mean, torch.stack(prediction.interval(level)))
         return ends[..., 0], ends[..., 1]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draws of the targets, each from one function for all rows: (N, n_samples), or (N, outputs, n_samples)."""
+        """Draws of the targets, each from one function for all rows: (N, n_samples), or (N, outputs, n_samples).
+
+        Law: each draw is of the same law, however many there are.
+        """
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        prediction = self._predict(X, n_samples, seed)
-        return self._values(prediction, prediction.sample_y(n_samples))
+        drawn = self._predict(X, n_samples, seed).sample_y(n_samples)
+        return self._values(self._predict(X).mean, drawn)
 
     def log_prob(self, X: Any, y: Any) -> Array:
         """The log predictive density of each row in nats: (N,). Minus its mean is the MNLL."""
         prediction = self._predict(X)
-        y = self.y_scaling_.forward(check_array(y, dtype=np.float64, ensure_2d=False).reshape(len(prediction), -1))
+        finite(prediction.std.numpy())
         mean = prediction.mean.numpy()
+        y = check_array(y, dtype=np.float64, ensure_2d=False)
+        if y.shape != mean.shape and (*y.shape, 1) != mean.shape:
+            raise ShapeError(
+                f"y has shape {y.shape}, but targets of X have {self._as_given(mean).shape}; give one each"
+            )
+        y = self.y_scaling_.forward(y.reshape(mean.shape))
         found = prediction.log_prob(torch.from_numpy(mean + (y - mean) / self.spread_))
         return np.asarray(found.numpy() - np.log(self.spread_ * self.y_scaling_.scale).sum())
 
@@ -163,12 +173,15 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         errors = (self.y_scaling_.forward(rows.y) - prediction.mean.numpy()) / prediction.std.numpy()
         self.spread_ = spread_of(errors, rows.weight)
 
-    def _values(self, prediction: Prediction, values: Tensor) -> Array:
-        """Values of standardised targets (count, N, outputs) as they are to be: spread, scaled, the count last."""
-        mean = prediction.mean.numpy()
-        spread = self.y_scaling_.back(mean + (values.numpy() - mean) * self.spread_)
-        return np.moveaxis(spread[..., 0] if self._flat else spread, 0, -1)
+    def _values(self, mean: Tensor, values: Tensor) -> Array:
+        """Values of standardised targets (count, N, outputs) as they are to be: spread, scaled, the count last.
+
+        They are spread around the mean that ``predict`` gives, (N, outputs).
+        """
+        centre = mean.numpy()
+        spread = self.y_scaling_.back(centre + (values.numpy() - centre) * self.spread_)
+        return finite(np.moveaxis(spread[..., 0] if self._flat else spread, 0, -1))
 
     def _as_given(self, values: Array) -> Array:
         """(N, outputs), or (N,) if that was the shape of y."""
-        return values[:, 0] if self._flat else values
+        return finite(values[:, 0] if self._flat else values)

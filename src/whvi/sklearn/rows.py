@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from whvi.errors import ArgumentError
+
 Array = NDArray[Any]
 
 
@@ -64,13 +66,19 @@ class Scaling:
 
     @classmethod
     def of(cls, values: Array, weight: Array) -> "Scaling":
-        """That of a table (N, columns) whose rows have weights (N,).
+        """That of a table (N, columns) whose rows have weights (N,); ArgumentError if a variance is no float64.
 
         >>> Scaling.of(np.array([[1.0, 7.0], [3.0, 7.0]]), np.ones(2))
         Scaling(mean=array([2., 7.]), scale=array([1., 1.]))
         """
-        mean = np.average(values, axis=0, weights=weight)
-        scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weight))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.average(values, axis=0, weights=weight)
+            scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weight))
+        if len(bad := np.flatnonzero(~np.isfinite(scale))):
+            largest = np.abs(values[:, bad[0]]).max()
+            raise ArgumentError(
+                f"column {bad[0]} has numbers up to {largest:.3g}, too large for a variance; correct or rescale them"
+            )
         # What rounding leaves of a constant column is no scale.
         constant = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
         return cls(mean, np.where(constant, 1.0, scale))
@@ -87,3 +95,20 @@ class Scaling:
     def back(self, values: Array) -> Array:
         """As they were."""
         return np.asarray(values * self.scale + self.mean)
+
+
+def finite(values: Array) -> Array:
+    """Predictions (N, ...), if all of them are numbers; else the error that names the rows.
+
+    >>> finite(np.array([1.0, np.inf]))
+    Traceback (most recent call last):
+    ...
+    whvi.errors.ArgumentError: 1 of 2 predictions are not finite, the first of row 1; check the features of these rows
+    """
+    bad = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+    if len(bad):
+        raise ArgumentError(
+            f"{len(bad)} of {len(values)} predictions are not finite, the first of row {bad[0]}; "
+            "check the features of these rows"
+        )
+    return values

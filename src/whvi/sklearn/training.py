@@ -24,11 +24,13 @@ from whvi.sklearn.weighted import Weighted, with_weights
 LEAST_APART = 10
 """Rows to calibrate by; with fewer, predictions stay as they are."""
 LOOKS = 50
-"""At the validation rows, in a run of all steps."""
+"""At the validation rows, at most, in a run of all steps."""
 START_VARIANCE = round(exp(-2.0), 6)
 """Of the noise of standardised targets: small, so that the fit comes first."""
 STEADINESS = 0.1
 """How much of the last layer's log-variances counts, where noise varies with x."""
+LARGEST_CHANGE = 10.0
+"""Of a log-variance with x. Beyond it densities overflow in single precision, and one such row ends a fit."""
 FROZEN_STEPS = 500
 """First steps in which the noise stays as it is, or a tenth of all."""
 
@@ -60,12 +62,14 @@ class Steady(nn.Module):
     def __init__(self, law: Likelihood) -> None:
         super().__init__()
         self.factors: Tensor
-        beyond = law.features - law.outputs
+        self.outputs, beyond = law.outputs, law.features - law.outputs
         self.register_buffer("factors", torch.tensor([1.0] * law.outputs + [STEADINESS] * beyond))
 
     def forward(self, f: Tensor) -> Tensor:
         """(..., features) -> the same."""
-        return f * self.factors
+        scaled = f * self.factors
+        targets, beyond = scaled[..., : self.outputs], scaled[..., self.outputs :]
+        return torch.cat((targets, beyond.clamp(-LARGEST_CHANGE, LARGEST_CHANGE)), -1) if beyond.numel() else scaled
 
 
 def default_steps(rows: int) -> int:
@@ -138,7 +142,7 @@ class Guard:
 
 def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data | None, settings: Training) -> History:
     """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps."""
-    every = max(1, settings.steps // LOOKS)
+    every = ceil(settings.steps / LOOKS)
     guard = None if validation is None else Guard(model, likelihood, validation, settings)
     law, pair = data.for_training(likelihood)
     result = fit(
