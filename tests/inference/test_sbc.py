@@ -4,8 +4,8 @@ from types import ModuleType
 
 import pytest
 import torch
-from loading import benchmark
 
+from loading import benchmark
 from whvi.errors import ShapeError
 from whvi.testing.simulation import ranks, uniformity
 
