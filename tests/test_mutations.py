@@ -62,8 +62,8 @@ MISTAKES = (
     Mistake(
         "log-variance is used as log-std where noise is drawn in the kernel",
         "nn/vectors.py",
-        "wide(posterior.log_std), draw.seed",
-        "0.5 * wide(posterior.log_std), draw.seed",
+        "wide(posterior.log_std), seed",
+        "0.5 * wide(posterior.log_std), seed",
     ),
     Mistake(
         "log-variance is used as log-std in the KL",

@@ -63,6 +63,7 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
         ("docs/inference.md", ["replicas.py", "--table"]),
         ("docs/recipe.md", ["recipe.py", "--table"]),
         ("docs/convert.md", ["convert.py", "--table"]),
+        ("docs/estimators.md", ["estimators.py", "--table"]),
         ("docs/tutorials/active-learning.md", ["active_learning.py", "--table"]),
     ],
 )
