@@ -46,7 +46,7 @@ bench: setup ## measure the transform and its chain against memcpy, matmul and o
 	@$(BIN)/whvi bench
 
 docs: $(VENV)/.docs ## build the documentation into site/, every warning an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
 
 fuzz: ## run the kernels under AddressSanitizer and UBSan on FUZZ_CASES random cases
