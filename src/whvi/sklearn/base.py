@@ -197,9 +197,13 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _record(self, found: History) -> None:
         """Add the curves of a run to the history, with densities of targets as they are, not standardised."""
         volume, before = float(np.log(self.y_scaling_.scale).sum()), self._steps_done()
-        self.history_["step"] += [before + step for step in found["step"]]
-        self.history_["elbo"] += found["elbo"]
-        self.history_["validation_mnll"] += [value + volume for value in found["validation_mnll"]]
+        more = {
+            "step": [before + step for step in found["step"]],
+            "elbo": found["elbo"],
+            "validation_mnll": [value + volume for value in found["validation_mnll"]],
+        }
+        # New lists: those of before are still there if the fit is given up.
+        self.history_ = {name: values + more[name] for name, values in self.history_.items()}
 
     def _finish(self) -> None:
         """Training is in single precision, prediction in double: so no number depends on how rows are batched."""

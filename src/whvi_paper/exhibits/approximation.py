@@ -108,7 +108,7 @@ def draw(rmse: dict[int, list[float]]) -> str:
     """Dots for repetitions, their median in black."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(5.5, 3.4), layout="constrained")
     axis = canvas.subplots()

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from statistics import correlation
 
+from whvi.page import figure_svg
 from whvi_paper import grid
 from whvi_paper.blocks import Entry, Figure, Shown
 from whvi_paper.curves import draw_curves, draw_sizes, learning_curves
 from whvi_paper.jobs import Job
-from whvi_paper.report.svg import figure_svg
 from whvi_paper.store import Record
 
 NAME = "capacity"

@@ -84,7 +84,7 @@ def draw(size: int, metrics: Mapping[str, Mapping[str, Any]]) -> str:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(11, 3.5 * len(metrics)), layout=ConstrainedLayoutEngine(wspace=0.06, hspace=0.04))
     axes = canvas.subplots(len(metrics), 3, squeeze=False)

@@ -192,7 +192,7 @@ def draw(runs: Mapping[str, Record]) -> str:
     """Error and MNLL against epochs; the paper's last values as dotted lines."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(9, 3.6), layout="constrained")
     for place, (axis, metric) in enumerate(zip(canvas.subplots(1, 2), ("error", "MNLL"), strict=True)):

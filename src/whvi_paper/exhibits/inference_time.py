@@ -84,7 +84,7 @@ def draw(lines: measured.Points) -> str:
     """Milliseconds against width."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(5.5, 3.6), layout="constrained")
     axis = canvas.subplots()

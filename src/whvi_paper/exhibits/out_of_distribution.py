@@ -94,7 +94,7 @@ def draw(runs: Runs) -> str:
     """A panel for each network."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(max(4.5, 3.2 * len(runs)), 3.4), layout="constrained")
     axes = canvas.subplots(1, len(runs), squeeze=False, sharey=True)[0]

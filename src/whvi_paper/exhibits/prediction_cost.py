@@ -136,7 +136,7 @@ def draw(parts: Mapping[str, Record]) -> str:
     """Panels with a point for each method, on a logarithmic axis: time of each part, and memory."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     found = {part: record["results"]["metrics"] for part, record in parts.items()}
     panels = {f"{part}: seconds": metrics["seconds"] for part, metrics in found.items() if part != TEST}

@@ -104,7 +104,7 @@ def draw(lines: dict[str, measured.Points]) -> str:
     """One panel for each measure."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(10, 3.4), layout="constrained")
     axes = canvas.subplots(1, len(MEASURES))

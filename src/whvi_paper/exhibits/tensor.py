@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from whvi.page import figure_svg
 from whvi_paper import grid
 from whvi_paper.blocks import Figure, Shown
 from whvi_paper.curves import draw_curves, learning_curves
 from whvi_paper.exhibits.structures import DATASET, METRICS, STEPS, paper
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import comparison_table
-from whvi_paper.report.svg import figure_svg
 from whvi_paper.store import Record
 
 NAME = "tensor"

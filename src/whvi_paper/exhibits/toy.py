@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from whvi.page import figure_svg
 from whvi.predictive.plots import plot_bands
 from whvi_paper import toy
 from whvi_paper.blocks import Entry, Figure, Shown, Table
 from whvi_paper.jobs import Job
 from whvi_paper.measured import cells, plan
-from whvi_paper.report.svg import figure_svg
 from whvi_paper.store import Record
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ def draw(by_size: measured.Points, by_batch: measured.Points, titles: Sequence[s
     """Two panels with the ways to transform."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(9, 3.6), layout="constrained")
     axes = canvas.subplots(1, 2)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from whvi.page import figure_svg
 from whvi_paper import grid, printed
 from whvi_paper.blocks import Figure, Shown
 from whvi_paper.curves import draw_sizes
@@ -9,7 +10,6 @@ from whvi_paper.exhibits import uci_widths
 from whvi_paper.exhibits.uci_regression import METHODS
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import label
-from whvi_paper.report.svg import figure_svg
 from whvi_paper.store import Record
 
 NAME = "yacht-width"

@@ -201,7 +201,7 @@ def draw(cells: Cells) -> str:
     """Top: mean field, bottom: full covariance; a panel for each dataset, and the exact process as a line across."""
     from matplotlib.figure import Figure as Canvas
 
-    from whvi_paper.report.svg import figure_svg
+    from whvi.page import figure_svg
 
     canvas = Canvas(figsize=(2.5 * max(2, len(cells.datasets)), 5), layout="constrained")
     axes = canvas.subplots(len(COVARIANCES), len(cells.datasets), squeeze=False)

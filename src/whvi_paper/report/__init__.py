@@ -1,8 +1,8 @@
 """The report: all exhibits as one page of HTML, as Markdown, as JSON and in the terminal.
 
-``standing`` says how a number stands to the paper's, ``compare`` makes tables of such numbers and ``svg`` elements of
-figures, for the exhibits. ``summary`` is what all forms of the report begin with; ``page`` (with its ``style``),
-``document`` and ``results`` are these forms, ``commands`` the door to them.
+``standing`` says how a number stands to the paper's, ``compare`` makes tables of such numbers for the exhibits.
+``summary`` is what all forms of the report begin with; ``page`` (in the frame of ``whvi.page``), ``document`` and
+``results`` are these forms, ``commands`` the door to them.
 """
 
 from whvi_paper.report.compare import comparison_table
@@ -10,6 +10,5 @@ from whvi_paper.report.document import markdown
 from whvi_paper.report.page import write_html
 from whvi_paper.report.results import entries_json, terminal_table
 from whvi_paper.report.standing import tone
-from whvi_paper.report.svg import figure_svg
 
-__all__ = ["comparison_table", "entries_json", "figure_svg", "markdown", "terminal_table", "tone", "write_html"]
+__all__ = ["comparison_table", "entries_json", "markdown", "terminal_table", "tone", "write_html"]

@@ -5,11 +5,11 @@ from html import escape
 from pathlib import Path
 
 from whvi.io import atomic
+from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Shown, Table, TextCell
 from whvi_paper.report.names import anchors
 from whvi_paper.report.standing import SYMBOLS
 from whvi_paper.report.summary import CORRECTION, LEGEND, TITLE, summary_table
-from whvi_paper.report.svg import check_svg
 
 
 def markdown(shown: Sequence[Shown], figures: Path | None) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from whvi.errors import ArgumentError
+from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Table, Tone
 from whvi_paper.exhibits import convnets, find, out_of_distribution, reliability, show
 from whvi_paper.images.shifts import SHIFTS
 from whvi_paper.report import markdown, terminal_table
 from whvi_paper.report.standing import tone
-from whvi_paper.report.svg import check_svg
 from whvi_paper.runner import run
 from whvi_paper.store import Record, Store, name_of
 

@@ -7,11 +7,11 @@ import pytest
 
 from whvi.errors import ArgumentError
 from whvi.models import convnet
+from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Table, Tone
 from whvi_paper.exhibits import filters
 from whvi_paper.report.standing import against_best
 from whvi_paper.report.summary import summary_table
-from whvi_paper.report.svg import check_svg
 from whvi_paper.runner import run
 from whvi_paper.store import Record, Store, name_of
 

@@ -9,10 +9,10 @@ import pytest
 
 from whvi.errors import ArgumentError
 from whvi.io import canonical
+from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Table
 from whvi_paper.exhibits import gaussian_processes
 from whvi_paper.processes import shown
-from whvi_paper.report.svg import check_svg
 from whvi_paper.store import name_of
 
 LARGEST = 64

@@ -8,6 +8,7 @@ import pytest
 
 from whvi.errors import ArgumentError
 from whvi.io import canonical
+from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Table
 from whvi_paper.exhibits import (
     approximation,
@@ -18,7 +19,6 @@ from whvi_paper.exhibits import (
     process_cost,
     transform_time,
 )
-from whvi_paper.report.svg import check_svg
 from whvi_paper.store import Record, name_of
 
 MODULES = (approximation, complexity, covariance, inference_time, prediction_cost, process_cost, transform_time)

@@ -2,8 +2,9 @@
 
 from matplotlib.figure import Figure as Drawing
 
+from whvi.page import figure_svg
 from whvi_paper.blocks import Entry, Figure, Shown, Table, TextCell
-from whvi_paper.report import comparison_table, figure_svg
+from whvi_paper.report import comparison_table
 
 DATASETS = ("boston", "concrete", "energy", "kin8nm", "naval", "powerplant", "protein", "yacht")
 METHODS = ("mcd", "mfg", "nng", "whvi")

@@ -12,12 +12,12 @@ from samples import NASTY, drawing, regression
 
 from whvi import cli
 from whvi.errors import ArgumentError
+from whvi.page import check_svg, figure_svg
 from whvi_paper import exhibits
 from whvi_paper.blocks import Figure, Shown
-from whvi_paper.report import figure_svg, markdown, write_html
+from whvi_paper.report import markdown, write_html
 from whvi_paper.report.page import page
 from whvi_paper.report.summary import common_provenance, summary_table
-from whvi_paper.report.svg import check_svg
 
 VOID = {"meta", "br", "link", "img"}
 
