@@ -22,7 +22,7 @@ from whvi.io import checkpoint
 from whvi.likelihoods import Gaussian
 from whvi.nn import MeanFieldLinear, WHVILinear
 
-STEPS = 400
+STEPS = 200
 
 
 def train(folder: Path, steps: int = STEPS) -> None:
@@ -30,7 +30,7 @@ def train(folder: Path, steps: int = STEPS) -> None:
     torch.manual_seed(0)
     x = torch.randn(64, 3)
     model = nn.Sequential(WHVILinear(3, 8, posterior="planar:2"), nn.ReLU(), nn.Dropout(0.2), MeanFieldLinear(8, 1))
-    likelihood = Gaussian(frozen_steps=100)
+    likelihood = Gaussian(frozen_steps=50)
     fit(
         model,
         likelihood,

@@ -19,15 +19,15 @@ def sbc() -> ModuleType:
 
 @pytest.mark.slow
 def test_a_full_covariance_is_calibrated(sbc: ModuleType) -> None:
-    result = sbc.run("full", 200)
-    assert result.counts.sum(0).tolist() == [200] * 5
+    result = sbc.run("full", 100)
+    assert result.counts.sum(0).tolist() == [100] * 5
     assert (result.p_value > 1e-3).all(), result.p_value
 
 
 @pytest.mark.slow
 def test_a_diagonal_covariance_is_found_out(sbc: ModuleType) -> None:
     """The same test has the power to see a posterior that is too narrow."""
-    assert sbc.run("diagonal", 200).p_value.min() < 1e-4
+    assert sbc.run("diagonal", 100).p_value.min() < 1e-4
 
 
 def test_ranks_of_exact_draws_are_uniform() -> None:

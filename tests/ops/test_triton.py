@@ -216,7 +216,7 @@ class TestInterpreted:
 
     @pytest.mark.parametrize("noise", [False, True])
     @pytest.mark.parametrize("dtype", DTYPES)
-    @pytest.mark.parametrize("size", SIZES)
+    @pytest.mark.parametrize("size", [1, 4, 256])
     def test_chain_and_gradients(self, backend: Any, size: int, dtype: torch.dtype, noise: bool) -> None:
         Case(size, dtype, noise=noise, groups=1).check(backend)
 

