@@ -12,6 +12,7 @@ from whvi.ops import kernel_info
 from whvi_paper import exhibits
 from whvi_paper.exhibits import toy
 from whvi_paper.report import write_html
+from whvi_paper.report.compare import label
 from whvi_paper.runner import run as run_jobs
 from whvi_paper.store import Record, Store
 
@@ -50,7 +51,7 @@ def tell(records: list[Record], console: Console) -> None:
         method = one["inputs"]["method"]
         distance = f"{near[method]:.3f}" if method in near else "-"
         count = f"{one['results']['parameters']:,}"
-        table.add_row(toy.LABELS[method], count, distance, f"{one['wall_seconds']:.0f}")
+        table.add_row(label(method), count, distance, f"{one['wall_seconds']:.0f}")
     info = kernel_info()
     console.print(table)
     console.print(f"kernel: {info.backend} {info.isa or ''}; {info.reason}", highlight=False)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from whvi_paper import demo
-from whvi_paper.exhibits import toy
 
 
 def test_demo_draws_and_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,6 +14,6 @@ def test_demo_draws_and_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     page = (tmp_path / "new" / "demo.html").read_text()
     assert "<svg" in page
     out = capsys.readouterr().out
-    for text in (*toy.LABELS.values(), "1,541", "4,141", "distance", "demo.html"):
+    for text in ("G-WHVI", "NF-WHVI", "MFG", "MCD", "SGHMC", "1,541", "4,141", "distance", "demo.html"):
         assert text in out, text
     assert all(text in page for text in ("1,541", "4,141"))

@@ -47,7 +47,7 @@ class Exhibit(Protocol):
         """What is to be computed, for a profile of ``whvi_paper.recipe``."""
 
     def show(self, records: Sequence[Record]) -> Shown:
-        """What there is to see; some records may be missing."""
+        """What there is to see; some records may be missing, but not all."""
 
 
 _MODULES = (
@@ -71,7 +71,8 @@ def show(name: str, store: Store, profile: str = "paper") -> Shown:
     exhibit = find(name)
     jobs = exhibit.jobs(profile)
     records = store.records(jobs)
-    shown = exhibit.show(records)
+    nothing = Shown(exhibit.NAME, exhibit.TITLE, exhibit.SOURCE, "Not computed yet.", ())
+    shown = exhibit.show(records) if records else nothing
     if profile != "paper":
         shown = replace(shown, text=f"Profile {profile}: far fewer steps than the published numbers. {shown.text}")
     missing = sum(len(job.inputs) for job in jobs) - len(records)

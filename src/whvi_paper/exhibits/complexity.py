@@ -66,8 +66,6 @@ def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Resu
 def show(records: Sequence[Record]) -> Shown:
     """A panel for each measure, the exponents beside the paper's table, and the numbers at the largest common D."""
     lines = {key: measured.points(records, "size", key) for key in MEASURES}
-    if not lines["seconds"].get("whvi"):
-        return Shown(NAME, TITLE, SOURCE, "Not measured yet.", ())
     loglinear = measured.exponent([(size, size * log2(size)) for size, _ in lines["seconds"]["whvi"]])
     text = TEXT.format(batch=BATCH, largest=measured.LARGEST, loglinear=loglinear, where=measured.where(records))
     words = "Numbers, memory and time against D, a line for each method; the tables have exponents and values."

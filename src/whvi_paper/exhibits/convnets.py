@@ -68,8 +68,6 @@ def jobs(profile: str) -> list[Job]:
 def show(records: Sequence[Record]) -> Shown:
     """The paper's table with our numbers, and WHVI beside the best of the paper."""
     runs = by_network(records)
-    if not runs:
-        return Shown(NAME, TITLE, SOURCE, "Not trained yet.", ())
     numbers = entries(NAME, runs, tuple(METRICS))
     blocks = [table(runs, numbers), *best_table(numbers)]
     return Shown(NAME, TITLE, SOURCE, told(runs), blocks, numbers)

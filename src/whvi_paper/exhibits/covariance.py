@@ -71,8 +71,6 @@ def normalised(covariance: Tensor) -> Tensor:
 
 def show(records: Sequence[Record]) -> Shown:
     """A row of pictures for each posterior."""
-    if not records:
-        return Shown(NAME, TITLE, SOURCE, "Not computed yet.", ())
     size, metrics = records[0]["inputs"]["size"], records[0]["results"]["metrics"]
     words = "Correlation matrices: blocks of g, dense and periodic ones of vec(W), and those of a matrix normal law."
     drawing = Figure("Normalised covariance for W = S₁ H diag(g) H S₂", draw(size, metrics), alternative=words)

@@ -98,8 +98,6 @@ def show(records: Sequence[Record]) -> Shown:
     """The answer, the learning curves, and a table."""
     done = {record["inputs"]["method"]: {**record, "cpu_seconds": cpu_seconds(record)} for record in records}
     runs = {name: done[one.method] for name, one in TREATMENTS.items() if one.method in done}
-    if not runs:
-        return Shown(NAME, TITLE, SOURCE, "Not trained yet.", ())
     inputs = [record["inputs"] for record in runs.values()]
     facts = {key: " or ".join(dict.fromkeys(str(one[key]) for one in inputs)) for key in ("dataset", "epochs")}
     images = min(map(image_count, runs.values()))

@@ -51,8 +51,6 @@ def prediction(method: str, x: torch.Tensor, setting: Inputs) -> Callable[[], ob
 def show(records: Sequence[Record]) -> Shown:
     """A line for each method, and how much longer the others take than WHVI."""
     lines = measured.points(records, "width", "seconds")
-    if not lines.get("whvi"):
-        return Shown(NAME, TITLE, SOURCE, "Not measured yet.", ())
     width, ours = lines["whvi"][-1]
     times = [f"{measured.LABELS[name]} {line[-1][1] / ours:.1f}" for name, line in lines.items() if name != "whvi"]
     text = (

@@ -48,8 +48,6 @@ def jobs(profile: str) -> list[Job]:
 def show(records: Sequence[Record]) -> Shown:
     """AUROC drawn and in numbers, and the error."""
     runs = by_network(records)
-    if not runs:
-        return Shown(NAME, TITLE, SOURCE, "Not trained yet.", ())
     words = "AUROC of each kind of images, a panel for each network, a mark for each method; the table has the numbers."
     figure = Figure(
         "Telling images of another kind", draw(runs), "Filled: by entropy; hollow: by mutual information.", words

@@ -63,8 +63,6 @@ def show(records: Sequence[Record]) -> Shown:
     """Time and memory of each method, and the ratios to WHVI."""
     parts = {record["inputs"]["part"]: record for record in records}
     parts = {part: parts[part] for part in (WHOLE, LINEAR, TEST) if part in parts}
-    if not parts:
-        return Shown(NAME, TITLE, SOURCE, "Not measured yet.", ())
     inputs = next(iter(parts.values()))["inputs"]
     text = TEXT.format(
         images=f"{inputs['images']:,}",

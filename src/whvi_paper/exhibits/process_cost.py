@@ -79,8 +79,6 @@ def training_step(model: RandomFeatureGP, rows: int, inputs: int) -> Callable[[]
 def show(records: Sequence[Record]) -> Shown:
     """A panel for each measure, and the exponents beside the paper's table."""
     lines = {key: measured.points(records, "features", key) for key in MEASURES}
-    if not lines["seconds"]:
-        return Shown(NAME, TITLE, SOURCE, "Not measured yet.", ())
     text = TEXT.format(rows=ROWS, inputs=INPUTS, largest=measured.LARGEST, where=measured.where(records))
     words = "Parameters, memory and time against the number of features; the table has exponents and values."
     drawing = Figure("Cost against N", draw(lines), alternative=words)

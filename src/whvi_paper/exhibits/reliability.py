@@ -36,8 +36,6 @@ def jobs(profile: str) -> list[Job]:
 def show(records: Sequence[Record]) -> Shown:
     """A diagram for each network, and a table."""
     runs = by_network(records)
-    if not runs:
-        return Shown(NAME, TITLE, SOURCE, "Not trained yet.", ())
     words = "Accuracy against confidence, a panel for each network, a line for each method; ECE is in the table."
     figure = Figure("Reliability diagrams", draw(runs), alternative=words)
     return Shown(NAME, TITLE, SOURCE, TEXT, [figure, table(runs)], entries(NAME, runs, METRICS))

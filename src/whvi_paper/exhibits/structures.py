@@ -41,8 +41,6 @@ def show(records: Sequence[Record]) -> Shown:
     from matplotlib.figure import Figure as Canvas
 
     entries = grid.entries(NAME, records, paper, METRICS, METHODS)
-    if not entries:
-        return Shown(NAME, TITLE, SOURCE, TEXT, [])
     known = "; ".join(f"{method} {error:.3f} / {mnll:.3f}" for method, (error, mnll) in printed.STRUCTURES.items())
     table = comparison_table(entries, TITLE, METRICS, f"The paper, on the complete data, error / MNLL: {known}.")
     canvas = Canvas(figsize=(7, 4), layout="constrained")

@@ -38,8 +38,6 @@ def show(records: Sequence[Record]) -> Shown:
     from matplotlib.figure import Figure as Canvas
 
     entries = grid.entries(NAME, records, paper, METRICS, METHODS)
-    if not entries:
-        return Shown(NAME, TITLE, SOURCE, TEXT, [])
     canvas = Canvas(figsize=(6, 3.6), layout="constrained")
     draw_curves(canvas.subplots(), learning_curves(records, label), DATASET)
     figure = Figure("Learning curves", figure_svg(canvas), alternative="Test MNLL against steps, WHVI and tensor.")

@@ -11,6 +11,7 @@ from whvi_paper import toy
 from whvi_paper.blocks import Entry, Figure, Shown, Table
 from whvi_paper.jobs import Job
 from whvi_paper.measured import cells, plan
+from whvi_paper.report.compare import label
 from whvi_paper.store import Record
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ TEXT = (
     "of the Wasserstein distance between the laws of f(x) under a method and under SGHMC, the ground truth. Its chains "
     "sample the hidden layers with the last one integrated out; that one is then drawn from its exact law."
 )
-LABELS = {"g-whvi": "G-WHVI", "nf-whvi": "NF-WHVI", "mfg": "MFG", "mcd": "MCD", "sghmc": "SGHMC"}
 COSTS = {"g-whvi": 1.0, "nf-whvi": 4.0, "mfg": 1.0, "mcd": 1.0, "sghmc": 1.0}
 _SVI = {"learning_rate": 0.01, "draws": 4, "functions": 1000}
 _CHAINS = {"step_size": 0.03, "friction": 0.03, "chains": 4}
@@ -61,9 +61,7 @@ def distances(records: Sequence[Record]) -> dict[str, float]:
 
 def show(records: Sequence[Record]) -> Shown:
     """The five panels, and a table of what is behind them."""
-    records = sorted(records, key=lambda one: list(LABELS).index(one["inputs"]["method"]))
-    if not records:
-        return Shown(NAME, TITLE, SOURCE, "Not computed yet.", ())
+    records = sorted(records, key=lambda one: list(COSTS).index(one["inputs"]["method"]))
     near = distances(records)
     words = "For each method the mean function with bands of 75 and 95 %, the data, the true function and the gap."
     blocks = (Figure(TITLE, figure_svg(draw(records)), alternative=words), table(records, near))
@@ -80,7 +78,7 @@ def table(records: Sequence[Record], near: Mapping[str, float]) -> Table:
         distance = f"{near[method]:.3f}" if method in near else "-"
         rhat = f"{metrics['rhat']:.3f} / {metrics['effective_sample_size']:.0f}" if "rhat" in metrics else "-"
         seconds = f"{one['cpu_seconds']:.0f}"
-        rows.append(cells(LABELS[method], f"{results['parameters']:,}", distance, bound, rhat, seconds))
+        rows.append(cells(label(method), f"{results['parameters']:,}", distance, bound, rhat, seconds))
     head = ("method", "parameters", "distance to SGHMC", "ELBO", "R-hat / effective samples", "CPU seconds")
     return Table("How near each method comes to SGHMC", head, rows, "R-hat is the largest on the grid.")
 
@@ -99,7 +97,7 @@ def draw(records: Sequence[Record]) -> "Canvas":
         axis.plot(toy.GRID.squeeze(-1), data.truth, color="C3", linewidth=1, linestyle="--", label="truth")
         axis.get_legend().remove()
         axis.axvspan(*toy.GAP, color="0.5", alpha=0.12, linewidth=0)
-        axis.set(title=f"{LABELS[_method(one)]}, {one['results']['parameters']:,} parameters", ylabel="")
+        axis.set(title=f"{label(_method(one))}, {one['results']['parameters']:,} parameters", ylabel="")
         axis.title.set_fontsize(10)
     spread = float(data.y.max() - data.y.min())
     panels[0].set(ylabel="y", ylim=(float(data.y.min()) - 0.6 * spread, float(data.y.max()) + 0.6 * spread))

@@ -45,8 +45,6 @@ def show(records: Sequence[Record]) -> Shown:
     left = [record for record in records if record["inputs"]["batch"] == BATCH]
     right = [record for record in records if record["inputs"]["size"] == SIZE]
     by_size, by_batch = measured.points(left, "size", "seconds"), measured.points(right, "batch", "seconds")
-    if not records:
-        return Shown(NAME, TITLE, SOURCE, "Not measured yet.", ())
     faster = break_even(by_size)
     text = (
         f"The transform against torch.matmul with a stored H; float32, one thread, medians of interleaved runs in one "

@@ -39,8 +39,6 @@ def show(records: Sequence[Record]) -> Shown:
 def tables(title: str, records: Sequence[Record], entries: Sequence[Entry]) -> list[Table]:
     """The comparison, and once more with both metrics as the authors' code defines them."""
     theirs = grid.entries(NAME, records, printed.regression, AUTHORS_METRICS, METHODS)
-    if not entries:
-        return []
     return [
         comparison_table(entries, title, METRICS),
         comparison_table(theirs, f"{title}: as the authors' code measures", AUTHORS_METRICS, AUTHORS_TEXT),

@@ -29,8 +29,6 @@ def show(records: Sequence[Record]) -> Shown:
 
     entries = grid.entries(NAME, records, printed.regression, ("mnll",), METHODS)
     run = [entry for entry in entries if entry.n]
-    if not run:
-        return Shown(NAME, TITLE, SOURCE, TEXT, [])
     canvas = Canvas(figsize=(6, 3.6), layout="constrained")
     draw_sizes(canvas.subplots(), run, lambda entry: entry.method, "yacht", paper=True)
     words = "; ".join(f"{label(e.method)} {e.width}: {e.mean:.2f}" for e in run)

@@ -90,11 +90,6 @@ def test_methods_of_a_network_differ_in_the_method_alone() -> None:
         assert inputs == other
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_without_records_there_is_nothing_to_see(module: Any) -> None:
-    assert not module.show([]).blocks
-
-
 def test_numbers_stand_beside_the_papers() -> None:
     shown = convnets.show(RECORDS)
     found = {(entry.model, entry.method, entry.metric): entry for entry in shown.entries}

@@ -135,10 +135,6 @@ def test_text_has_the_count_of_alexnet() -> None:
     assert f"its structure has {count:,} here" in filters.TEXT
 
 
-def test_without_records_there_is_nothing_to_see() -> None:
-    assert not filters.show([]).blocks
-
-
 def test_smoke_runs_and_is_shown(tmp_path: Path) -> None:
     store, jobs = Store(tmp_path / "records"), filters.jobs("smoke")
     summary = run(jobs, store, work=tmp_path / "work", processes=1, backend="sequential")

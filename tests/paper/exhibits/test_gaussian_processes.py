@@ -96,8 +96,7 @@ def test_the_protocol_is_the_papers() -> None:
     assert all(settings == decayed[0] for settings in decayed)  # alike for all methods
 
 
-def test_nothing_and_nonsense() -> None:
-    assert not gaussian_processes.show([]).blocks
+def test_nonsense() -> None:
     with pytest.raises(ArgumentError, match="paper, quick, smoke"):
         gaussian_processes.jobs("fast")
 

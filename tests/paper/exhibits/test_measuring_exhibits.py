@@ -52,12 +52,7 @@ def test_smoke_records_are_shown(module: ModuleType, tmp_path: Path) -> None:
     for table in (block for block in shown.blocks if isinstance(block, Table)):
         assert table.rows
         assert {len(row) for row in table.rows} == {len(table.head)}
-    assert bool(module.show(records[1:]).blocks) == (len(records) > 1)
-
-
-@every
-def test_without_records_there_is_nothing_to_see(module: ModuleType) -> None:
-    assert not module.show([]).blocks
+    assert len(records) == 1 or module.show(records[1:]).blocks
 
 
 @every
