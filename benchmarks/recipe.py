@@ -22,7 +22,7 @@ from whvi.bench.record import keep
 from whvi.inference import SVI, CosineDecay, LinearWarmup, PowerDecay, fit_replicas
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
 from whvi_paper.data import Split, load, split
-from whvi_paper.networks import DROPOUT
+from whvi_paper.networks import DROPOUT, mean_field
 from whvi_paper.recipe import configuration
 from whvi_paper.training import Standardised, evaluate, final_elbo, make_likelihood, outputs_of
 
@@ -74,6 +74,8 @@ VARIANTS = {
     "weights start at twice the variance": Variant(layer=scaled(2.0)),
     "MFG, rate 1e-3": Variant(rate=1e-3, layer=MeanFieldLinear),
     "MFG": Variant(layer=MeanFieldLinear),
+    "MFG, prior N(0, 1 / inputs), rate 1e-3": Variant(rate=1e-3, layer=mean_field, last=mean_field),
+    "MFG, prior N(0, 1 / inputs)": Variant(layer=mean_field, last=mean_field),
     "MCD, rate 1e-3": Variant(rate=1e-3, layer=dropout, last=dropout),
     "MCD": Variant(layer=dropout, last=dropout),
 }

@@ -21,10 +21,15 @@ def structured(structure: str = "SHGHS", scales: str = "optimised", posterior: s
     return lambda inputs, outputs: WHVILinear(inputs, outputs, structure=structure, scales=scales, posterior=posterior)
 
 
+def mean_field(inputs: int, outputs: int) -> nn.Module:
+    """Mean field whose prior leaves the size of activations as it is: under N(0, 1) it prunes wide networks."""
+    return MeanFieldLinear(inputs, outputs, prior_variance=1.0 / inputs)
+
+
 METHODS: dict[str, tuple[Layer, Layer]] = {
     "whvi": (structured(), MeanFieldLinear),
     "nf-whvi": (structured(posterior=f"planar:{FLOWS}"), MeanFieldLinear),
-    "mfg": (MeanFieldLinear, MeanFieldLinear),
+    "mfg": (mean_field, mean_field),
     "mcd": (lambda i, o: MCDropout(nn.Linear(i, o), DROPOUT),) * 2,
     "nng": (lambda i, o: MatrixGaussianLinear(i, o, weight_variance=2.0 / i), MatrixGaussianLinear),
     "tensor": (TensorFactorisedLinear, MeanFieldLinear),

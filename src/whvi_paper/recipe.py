@@ -26,7 +26,6 @@ _COMMON: Configuration = {
     "schedule": "cosine",
 }
 _OF_METHOD: dict[str, Configuration] = {
-    "mfg": {"learning_rate": 1e-3},
     "nng": {"learning_rate": 0.1, "adam_learning_rate": 1e-2, "damping": 1e-2, "moments_every": 5, "update_every": 50},
 }
 _DEFAULT: Configuration = {"learning_rate": 1e-2}

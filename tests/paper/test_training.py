@@ -148,9 +148,8 @@ def test_every_method_has_a_network_and_an_algorithm(method: str) -> None:
     model = network(method, 5, 2, depth=2, width=8)
     assert model(torch.randn(5, 5)).shape == (5, 2)
     algorithm = recipe.algorithm(method, recipe.configuration(method, "regression"), 10)
-    rates = {"mfg": 1e-3, "nng": 0.1}
     assert type(algorithm) is (NoisyKFAC if method == "nng" else SVI)
-    assert algorithm.learning_rate == rates.get(method, 1e-2)
+    assert algorithm.learning_rate == (0.1 if method == "nng" else 1e-2)
     assert algorithm.schedule == CosineDecay(10)
 
 

@@ -23,7 +23,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "dataset": "cifar10",
         "samples": 16,
         "networks": {
-            "vgg16": (10, ("whvi", "mcd", "mfg", "nng")),
+            "vgg16": ([10, 6], ("whvi", "mcd", "mfg", "nng")),
             "alexnet": (30, ("whvi", "mcd", "nf-whvi", "nng")),
             "resnet18": (6, ("whvi", "mcd", "nf-whvi")),
         },
