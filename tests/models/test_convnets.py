@@ -95,7 +95,8 @@ def test_under_a_fixed_draw_it_is_the_dense_network_with_the_drawn_weights(of: s
         for layer, twin in zip(bayesian_layers(model), plain, strict=True):
             twin.weight.copy_(layer.weight(draws[layer]))
             assert twin.bias is not None
-            twin.bias.copy_(layer.bias_value(draws[layer]))
+            bias = layer.bias_value(draws[layer])
+            twin.bias.copy_(torch.zeros(()) if bias is None else bias)
         assert_close(actual, dense(x), 1e-12)
 
 
@@ -183,6 +184,15 @@ def test_a_residual_block_adds_what_goes_past_it(stride: int) -> None:
     body = normal(functional.conv2d(normal(functional.conv2d(x, first, None, stride, 1)).relu(), second, None, 1, 1))
     past = x if stride == 1 else normal(functional.conv2d(x, convolutions[2].weight, None, stride))
     assert_close(block(x), (past + body).relu(), 1e-12)
+
+
+def test_filters_before_normalisation_are_drawn_for_each_example() -> None:
+    """Of one draw for a batch, normalisation takes shift and scale away in training, but not in evaluation."""
+    draws = {name: getattr(make(3, 4, 3), "draws", None) for name, make in FILTERS.items()}
+    assert draws.pop("dense") is None
+    assert draws.pop("nng") == "batch"  # its noise is that of a step of the algorithm
+    assert set(draws.values()) == {"example"}
+    assert FILTERS["nng"](3, 4, 3).bias_value() is None
 
 
 def test_a_treatment_of_ones_own_fits_in() -> None:

@@ -83,5 +83,5 @@ def show(records: Sequence[Record]) -> Shown:
     """A panel for each dataset and covariance, the numbers, and what they say."""
     cells = Cells(records)
     words = "RMSE against the number of parameters, a panel for each dataset and covariance; the table has the numbers."
-    drawing = Figure("Test error against parameters", draw(cells), alternative=words)
+    drawing = Figure("Test error against parameters", draw(cells), "Hollow: the variation “decayed”.", words)
     return Shown(NAME, TITLE, SOURCE, told(cells), (drawing, *(table(cells, name) for name in ("rmse", "mnll"))))

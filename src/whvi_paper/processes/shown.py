@@ -1,6 +1,7 @@
 """What the records of Gaussian processes say: cells by what they are of, a drawing, a table, and claims in numbers."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from math import log
 from typing import NamedTuple
 
@@ -61,9 +62,9 @@ class Cells:
                 if ours is not None and theirs is not None:
                     yield key, ours, theirs
 
-    def line(self, dataset: str, covariance: str, method: str) -> list[tuple[int, float]]:
+    def line(self, dataset: str, covariance: str, method: str, variation: str = PAPER) -> list[tuple[int, float]]:
         """(parameters, RMSE) for each side."""
-        keys = (Key(dataset, PAPER, covariance, side, method) for side in self.sides)
+        keys = (Key(dataset, variation, covariance, side, method) for side in self.sides)
         return [
             (self.found[key]["results"]["parameters"], self.found[key]["results"]["metrics"]["rmse"])
             for key in keys
@@ -88,21 +89,17 @@ def told(cells: Cells) -> str:
 
 
 def against_features(cells: Cells) -> str:
-    """On how many datasets WHVI beats variational features of the same number of parameters, at the largest side."""
+    """On how many datasets WHVI beats variational features of the same number of parameters."""
     parts = []
-    for variation in (PAPER, "decayed"):
-        for covariance, name in COVARIANCES.items():
-            pairs = [
-                (key.dataset, ours, theirs)
-                for key, ours, theirs in cells.pairs("whvi", "vi", variation)
-                if (key.covariance, key.side) == (covariance, cells.sides[-1])
-            ]
-            better = sum(ours < theirs for _, ours, theirs in pairs)
-            if pairs:
-                parts.append(f"{better} of {len(pairs)} datasets ({_variation(variation)}, {name})")
-    if not parts:
-        return ""
-    return f"With side {cells.sides[-1]}, WHVI has a lower RMSE than variational features on {'; '.join(parts)}."
+    for variation, side, (covariance, name) in product((PAPER, "decayed"), cells.sides, COVARIANCES.items()):
+        better = [
+            ours < theirs
+            for key, ours, theirs in cells.pairs("whvi", "vi", variation)
+            if (key.covariance, key.side) == (covariance, side)
+        ]
+        if better:
+            parts.append(f"{sum(better)} of {len(better)} datasets ({_variation(variation)}, side {side}, {name})")
+    return f"WHVI has a lower RMSE than variational features on {'; '.join(parts)}." if parts else ""
 
 
 def against_points(cells: Cells) -> str:
@@ -210,11 +207,16 @@ def draw(cells: Cells) -> str:
         for axis, dataset in zip(row, cells.datasets, strict=True):
             lines = {method: cells.line(dataset, covariance, method) for method in COLOURS}
             measured.draw_lines(axis, {k: line for k, line in lines.items() if line}, LABELS, COLOURS)
+            for method, colour in COLOURS.items():
+                for point in cells.line(dataset, covariance, method, "decayed"):
+                    axis.plot(*point, "o", color=colour, markerfacecolor="none", markersize=6)
             exact = cells.value(Key(dataset, "exact", "full", 0, "exact"))
             if exact is not None:
                 axis.axhline(exact, color="0.4", linestyle=":", label=LABELS["exact"])
             axis.set_title(dataset, fontsize=10)
-            axis.set_xlabel("parameters")
-    if axes[0][0].has_data():
-        axes[0][0].legend(fontsize=7)
+            axis.set(xlabel="parameters", yscale="linear")  # errors of a panel are of one size
+            axis.xaxis.set_major_formatter("{x:.0f}")
+    marks = {name: mark for mark, name in zip(*axes[0][0].get_legend_handles_labels(), strict=True)}
+    if marks:
+        canvas.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=len(marks), fontsize=8)
     return figure_svg(canvas)
