@@ -63,7 +63,8 @@ RATES = (
     "The highest rate was chosen by short runs that are not stored: 120 steps with batches of 32 training images of "
     "CIFAR-10, at 0.003, 0.01 and 0.03, by the bound over the last 12 steps. WHVI and low-rank filters were best at "
     "0.03. So was MC dropout, but by 0.02 nats an image, which was taken for noise: it has 0.01. WHVI was better still "
-    "at 0.1, which was not taken, as so short a run favours haste. The other forms of WHVI have its rate."
+    "at 0.1, which was not taken, as so short a run favours haste; it had one draw for a batch there, and has one for "
+    "each example here. The other forms of WHVI have its rate."
 )
 RULE = (
     "One run each. The rule: an error is worse if it is higher by more than two standard deviations of a difference of "
