@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.elbo import check_rows
-from whvi.inference.seeds import mix
+from whvi.inference.seeds import mix, start_generators
 from whvi.likelihoods import Likelihood
 from whvi.nn.parts import whole_number
 
@@ -95,7 +95,7 @@ class TensorBatches(Batches):
         rows = self.stream.at(step)
         x, y = (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
         if self.transform is not None:
-            torch.manual_seed(mix(self.seed, "transform", step))
+            start_generators(mix(self.seed, "transform", step))
             x = self.transform(x)
         return x, y
 
@@ -196,10 +196,10 @@ class LoaderBatches(Batches):
             for generator in (self.loader.generator, getattr(self.loader.sampler, "generator", None)):
                 if generator is not None:
                     generator.manual_seed(seed)
-            torch.manual_seed(seed)
+            start_generators(seed)
             count, batches = 0, iter(self.loader)
             while True:
-                torch.manual_seed(mix(seed, count))  # a dataset may draw, as augmentation does
+                start_generators(mix(seed, count))  # a dataset may draw, as augmentation does
                 batch = next(batches, None)
                 if batch is None:
                     break

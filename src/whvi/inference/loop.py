@@ -20,7 +20,7 @@ from whvi.inference.identity import check_same
 from whvi.inference.interruption import Interruption
 from whvi.inference.progress import Progress
 from whvi.inference.scalars import Scalars
-from whvi.inference.seeds import mix
+from whvi.inference.seeds import mix, start_generators
 from whvi.inference.stopping import Watch
 from whvi.io import checkpoint
 from whvi.nn.parts import whole_number
@@ -110,7 +110,7 @@ class Loop:
 
     def _step(self, step: int) -> Terms:
         x, y = self.batches.at(step)
-        torch.manual_seed(mix(self.seed, "step", step, *self.team.words))
+        start_generators(mix(self.seed, "step", step, *self.team.words))
         return self.run.update(x, y, step)
 
     def _check_finite(self, done: int) -> None:

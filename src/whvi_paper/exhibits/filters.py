@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from whvi_paper import grid, measured, printed
 from whvi_paper.blocks import Entry, Figure, Shown, Table, TextCell
-from whvi_paper.images.runs import cpu_seconds
+from whvi_paper.images.runs import alternatives, cpu_seconds, epochs_of
+from whvi_paper.images.settings import cycles
 from whvi_paper.images.training import LOOK_ROWS, train
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import comparison_cell, duration
@@ -42,7 +43,9 @@ OURS = tuple(name for name in TREATMENTS if name.startswith("whvi"))
 METRICS = ("error", "mnll", "ece")
 JUDGED = {"error": "error", "mnll": "MNLL"}
 PLANS: dict[str, dict[str, Any]] = {
-    "paper": {"dataset": DATASET, "epochs": 4, "samples": 16, "batch_size": 256, "treatments": tuple(TREATMENTS)},
+    "paper": {
+        "dataset": DATASET, "epochs": 4, "samples": 16, "batch_size": 256, "treatments": tuple(TREATMENTS),
+    },
     "quick": {
         "dataset": "synthetic-images", "epochs": 4, "samples": 4, "batch_size": 32,
         "treatments": (BASELINE, "whvi", LOW_RANK),
@@ -91,7 +94,7 @@ def jobs(profile: str) -> list[Job]:
             "configuration": {**settings, "schedule": "one-cycle", "precision": "auto"},
             "seed": 0,
         }
-        found.append(Job(NAME, f"{method} {MODEL}", (inputs,), train, cost=2.0 * plan["epochs"]))
+        found.append(Job(NAME, f"{method} {MODEL}", (inputs,), train, cost=2.0 * sum(cycles(plan["epochs"]))))
     return found
 
 
@@ -99,8 +102,10 @@ def show(records: Sequence[Record]) -> Shown:
     """The answer, the learning curves, and a table."""
     done = {record["inputs"]["method"]: {**record, "cpu_seconds": cpu_seconds(record)} for record in records}
     runs = {name: done[one.method] for name, one in TREATMENTS.items() if one.method in done}
-    inputs = [record["inputs"] for record in runs.values()]
-    facts = {key: " or ".join(dict.fromkeys(str(one[key]) for one in inputs)) for key in ("dataset", "epochs")}
+    facts = {
+        "dataset": alternatives(record["inputs"]["dataset"] for record in runs.values()),
+        "epochs": alternatives(map(epochs_of, runs.values())),
+    }
     images = min(map(image_count, runs.values()))
     text = TEXT.format(**facts, images=images, answer=answer(runs), rates=RATES)
     dotted = "Dotted: where the paper's treatments ended." if facts["dataset"] == DATASET else ""
@@ -203,6 +208,7 @@ def draw(runs: Mapping[str, Record]) -> str:
             if name in printed.FILTERS and record["inputs"]["dataset"] == DATASET:
                 axis.axhline(printed.FILTERS[name][place], color=colour, linestyle=":", linewidth=1)
         axis.set(xlabel="epochs", ylabel=f"test {metric}")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     return figure_svg(canvas)

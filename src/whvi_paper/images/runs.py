@@ -82,14 +82,14 @@ def told(runs: Runs) -> str:
     """What was run, from the records."""
     records = [record for done in runs.values() for record in done.values()]
     inputs = [record["inputs"] for record in records]
-    epochs = (f"{NETWORKS[model]} {_all(map(epochs_of, runs[model].values()))}" for model in runs)
+    epochs = (f"{NETWORKS[model]} {alternatives(map(epochs_of, runs[model].values()))}" for model in runs)
     return (
         f"WHVI is in the linear maps, with MC dropout in the filters, as in the paper; other methods are in both. "
         f"Epochs: {', '.join(epochs)}. All methods of a network have as many, the same moved and mirrored images in "
-        f"batches of {_all(one['configuration']['batch_size'] for one in inputs)}, and the same schedule "
-        f"({_all(one['configuration']['schedule'] for one in inputs)}). The highest rate is "
+        f"batches of {alternatives(one['configuration']['batch_size'] for one in inputs)}, and the same schedule "
+        f"({alternatives(one['configuration']['schedule'] for one in inputs)}). The highest rate is "
         f"{'; '.join(dict.fromkeys(map(_rate, records)))}. "
-        f"A prediction is the mean of {_all(one['samples'] for one in inputs)} functions. "
+        f"A prediction is the mean of {alternatives(one['samples'] for one in inputs)} functions. "
         f"One run each: neither the paper nor this has a spread.\n\n{PAPER} {NORMALISATION}"
     )
 
@@ -109,6 +109,10 @@ def _rate(record: Record) -> str:
     return f"{inputs['configuration']['learning_rate']:g} of {steps}, in {record['results']['precision']} precision"
 
 
-def _all(values: Iterable[object]) -> str:
-    """The different ones."""
+def alternatives(values: Iterable[object]) -> str:
+    """The different ones.
+
+    >>> alternatives([4, 6, 4])
+    '4 or 6'
+    """
     return " or ".join(dict.fromkeys(map(str, values)))
