@@ -131,6 +131,20 @@ def test_a_second_cycle_goes_on_from_the_first(tmp_path: Path) -> None:
     assert (task.steps, task.seed, task.earlier) == (4, 1, INPUTS)
 
 
+def test_each_cycle_has_images_of_its_side(tmp_path: Path) -> None:
+    small = {**INPUTS, "model": "resnet18", "sides": [8], "epochs": [1], "configuration": {"batch_size": 100}}
+    both = {**small, "sides": [8, 16], "epochs": [1, 1]}
+    first, second = Task(small), Task(both)
+    assert [task.test[0].shape[-2:] for task in (first, second)] == [(8, 8), (16, 16)]
+    assert second.earlier == {**small, "epochs": 1}
+    seen: list[tuple[int, ...]] = []
+    second.model[0].register_forward_hook(lambda layer, inputs, output: seen.append(tuple(inputs[0].shape[-2:])))
+    second.fit(tmp_path, lambda share: None)
+    assert set(seen) == {(16, 16)}
+    with pytest.raises(ArgumentError, match=r"sides \[8\] must have one for each cycle of epochs \[1, 1\]"):
+        Task({**both, "sides": [8]})
+
+
 def test_looks_at_test_images_are_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pause, plain = 0.5, Task.measure
 

@@ -25,12 +25,13 @@ def whole(values: Tensor) -> Tensor:
     return values.round().to(torch.uint8)
 
 
-@pytest.mark.parametrize("transform", [Standardise(), Augment()])
+@pytest.mark.parametrize("transform", [Standardise(), Augment(), Augment(side=16)])
 def test_what_comes_out_is_ready_for_convolution(transform: Standardise) -> None:
     images = pixels()
     before = images.clone()
     found = transform(images)
-    assert (found.shape, found.dtype) == (images.shape, torch.float32)
+    side = transform.side or images.shape[-1]
+    assert (found.shape, found.dtype) == ((*images.shape[:2], side, side), torch.float32)
     assert found.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(images, before)
 
@@ -44,6 +45,12 @@ def test_standardised_by_channel() -> None:
     torch.testing.assert_close(found, (shares - mean[:, None, None]) / std[:, None, None], atol=1e-5, rtol=0)
     torch.testing.assert_close(found.mean((0, 2, 3)), torch.zeros(3, dtype=torch.float64), atol=1e-5, rtol=0)
     torch.testing.assert_close(found.std((0, 2, 3)), torch.ones(3, dtype=torch.float64), atol=1e-4, rtol=0)
+
+
+def test_a_shrunk_image_has_the_means_of_areas() -> None:
+    images = pixels()
+    means = Standardise()(images).unflatten(2, (8, 4)).unflatten(4, (8, 4)).mean((3, 5))
+    torch.testing.assert_close(Standardise(side=8)(images), means)
 
 
 def test_without_a_shift_an_image_or_its_mirror_image() -> None:
@@ -112,3 +119,6 @@ def test_bad_settings_are_named() -> None:
     for shift in (-1, 1.5):
         with pytest.raises(WhviError, match="shift"):
             Augment(shift=shift)  # type: ignore[arg-type]
+    for transform in (Standardise, Augment):
+        with pytest.raises(WhviError, match="side"):
+            transform(side=0)

@@ -25,7 +25,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "networks": {
             "vgg16": ([10, 6], ("whvi", "mcd", "mfg", "nng")),
             "alexnet": (30, ("whvi", "mcd", "nf-whvi", "nng")),
-            "resnet18": (6, ("whvi", "mcd", "nf-whvi")),
+            "resnet18": ([8, 3], ("whvi", "mcd", "nf-whvi")),
         },
     },
     "quick": {
@@ -41,6 +41,8 @@ PLANS: dict[str, dict[str, Any]] = {
     },
 }
 """Of each network the epochs, or those of each cycle, and the methods."""
+SIDES = {"resnet18": [16, 32]}
+"""Pixels of a line in each cycle, where images are shrunk."""
 MINUTES = {"alexnet": 1.5, "vgg16": 3.0, "resnet18": 8.0, "simple-cnn": 0.5}
 """Of an epoch, roughly."""
 
@@ -57,6 +59,7 @@ def jobs(profile: str) -> list[Job]:
                 "model": model,
                 "method": method,
                 "epochs": epochs,
+                **({"sides": SIDES[model]} if model in SIDES else {}),
                 "samples": plan["samples"],
                 "configuration": CONFIGURATION | (OF_NNG if method == "nng" else {}) | plan.get("configuration", {}),
                 "seed": 0,

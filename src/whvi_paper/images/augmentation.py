@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from whvi.errors import ArgumentError, DtypeError, ShapeError
 from whvi.nn.parts import whole_number
@@ -16,12 +17,21 @@ MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 class Standardise:
     """Pixels with mean 0 and variance 1 in each channel: (N, 3, H, W) uint8 -> the same shape, float32, channels last.
 
+    With a ``side``, images are shrunk to (side, side): each pixel is the mean of an area.
+
     >>> Standardise()(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))[0, :, 0, 0]
     tensor([-1.9895, -1.9803, -1.7068])
+    >>> Standardise(side=2)(torch.zeros(2, 3, 4, 4, dtype=torch.uint8)).shape
+    torch.Size([2, 3, 2, 2])
     """
 
     mean: tuple[float, ...] = MEAN
     std: tuple[float, ...] = STD
+    side: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.side is not None:
+            whole_number("side", self.side)
 
     def __call__(self, images: Tensor) -> Tensor:
         """The images of a batch."""
@@ -29,9 +39,13 @@ class Standardise:
         return self.finish(images.permute(0, 2, 3, 1).contiguous())
 
     def finish(self, rows: Tensor) -> Tensor:
-        """(N, H, W, 3) uint8 -> (N, 3, H, W) float32. A view of what is contiguous is "channels last" to torch."""
+        """(N, H, W, 3) uint8 -> (N, 3, H, W) float32, or fewer pixels.
+
+        A view of what is contiguous is "channels last" to torch.
+        """
         mean, std = (torch.tensor(value, device=rows.device) * 255 for value in (self.mean, self.std))
-        return ((rows - mean) / std).permute(0, 3, 1, 2)
+        images = ((rows - mean) / std).permute(0, 3, 1, 2)
+        return images if self.side is None else interpolate(images, size=self.side, mode="area")
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,7 @@ class Augment(Standardise):
     flip: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         whole_number("shift", self.shift, least=0)
 
     def __call__(self, images: Tensor) -> Tensor:

@@ -95,12 +95,15 @@ def told(runs: Runs) -> str:
 
 
 def epochs_of(record: Record) -> str:
-    """Epochs of each cycle.
+    """Epochs of each cycle, and the pixels of their images where these were shrunk.
 
-    >>> epochs_of({"inputs": {"epochs": 6}}), epochs_of({"inputs": {"epochs": [10, 6]}})
-    ('6', '10 + 6')
+    >>> epochs_of({"inputs": {"epochs": 6}}), epochs_of({"inputs": {"epochs": [8, 3], "sides": [16, 32]}})
+    ('6', '8 (16 x 16 pixels) + 3 (32 x 32 pixels)')
     """
-    return " + ".join(map(str, cycles(record["inputs"]["epochs"])))
+    inputs = record["inputs"]
+    epochs = cycles(inputs["epochs"])
+    pixels = [f" ({side} x {side} pixels)" for side in inputs["sides"]] if "sides" in inputs else [""] * len(epochs)
+    return " + ".join(f"{number}{size}" for number, size in zip(epochs, pixels, strict=True))
 
 
 def _rate(record: Record) -> str:

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.inference import Fit, Moment, fit
@@ -47,9 +47,8 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
 def train_one(one: Inputs, folder: Path, report: Report) -> Results:
     """Fit, or take the weights of a fit that is done, and evaluate."""
     task, story = trained(one, folder, report)
-    shifts = SHIFTS if one.get("shifts", True) else {}
     return {
-        **evaluate(task.model, task.likelihood, task.test_images, task.test, one["samples"], one["seed"], shifts),
+        **evaluate(task, one["samples"], one["seed"], SHIFTS if one.get("shifts", True) else {}),
         "parameters": task.parameters,
         "data_sha256": task.data_sha256,
         "precision": task.settings["precision"],
@@ -95,7 +94,8 @@ class Task:
     ``configuration`` with any of the settings of ``whvi_paper.images.settings``; the others are the method's own.
 
     ``epochs`` is a number, or a list with one for each cycle: the schedule and the optimiser start again (Loshchilov &
-    Hutter, 2017), and the task is the last of them.
+    Hutter, 2017), and the task is the last of them. ``sides``, where it is there, has one for each cycle too: pixels
+    of a line, to which images are shrunk. Steps on small images cost less, and large ones go on from what they teach.
     """
 
     def __init__(self, one: Inputs) -> None:
@@ -105,6 +105,13 @@ class Task:
         self.seed = one["seed"] + len(before)  # other batches than the cycle before
         short = before[0] if len(before) == 1 else before
         self.earlier = {**one, "epochs": short} if before else None
+        self.side = None
+        if (sides := one.get("sides")) is not None:
+            *sides_before, self.side = sides
+            if len(sides_before) != len(before):
+                raise ArgumentError(f"sides {sides} must have one for each cycle of epochs {one['epochs']}")
+            if self.earlier is not None:
+                self.earlier["sides"] = sides_before
         dataset = named(one["dataset"])
         if dataset.task is not DataTask.IMAGES:
             known = ", ".join(name for name, other in DATASETS.items() if other.task is DataTask.IMAGES)
@@ -119,7 +126,8 @@ class Task:
         split = round(len(data) * TRAIN_SHARE)
         images, labels = torch.from_numpy(data.x), torch.from_numpy(data.y)
         self.train, self.test_images = (images[:split], labels[:split]), images[split:]
-        self.test = Standardise()(self.test_images), labels[split:]
+        self.view = Standardise(side=self.side)
+        self.test = self.view(self.test_images), labels[split:]
         self.batch_size = min(self.settings["batch_size"], split)
         self.steps = self.epochs * split // self.batch_size
         self.look_seconds = 0.0  # of fits: what looks at the test images took of them
@@ -148,7 +156,7 @@ class Task:
             algorithm=algorithm(self.model, self.settings, self.steps),
             batch_size=self.batch_size,
             seed=self.seed,
-            transform=Augment(),
+            transform=Augment(side=self.side),
             callback=watch,
             callback_every=report_every(curve.every),
             checkpoint=folder / "checkpoint",
@@ -178,29 +186,19 @@ def report_every(steps: int) -> int:
     return next(n for n in range(max(1, steps // REPORTS), steps + 1) if steps % n == 0)
 
 
-def evaluate(
-    model: nn.Module,
-    likelihood: Categorical,
-    images: Tensor,
-    test: tuple[Tensor, Tensor],
-    samples: int,
-    seed: int,
-    shifts: Mapping[str, Shift],
-) -> dict[str, Any]:
+def evaluate(task: Task, samples: int, seed: int, shifts: Mapping[str, Shift]) -> dict[str, Any]:
     """Metrics on the test images; bins of the reliability diagram; how well uncertainty tells other images apart.
 
     Args:
-        model, likelihood: what is measured.
-        images: of the test, as they are kept.
-        test: the same as the model takes them, and labels.
+        task: a network that is trained, and its images.
         samples: functions that are drawn.
         seed: of these.
         shifts: what makes images of another kind, by name.
     """
-    x, labels = test
+    x, labels = task.test
 
     def look(inputs: Tensor) -> Prediction:
-        return predict(model, inputs, samples, likelihood=likelihood, batch_rows=ROWS_AT_ONCE, seed=seed)
+        return predict(task.model, inputs, samples, likelihood=task.likelihood, batch_rows=ROWS_AT_ONCE, seed=seed)
 
     prediction = look(x)
     bins = reliability(prediction.mean, labels, BINS)
@@ -212,7 +210,7 @@ def evaluate(
     generator = torch.Generator().manual_seed(seed)
     shifted: dict[str, dict[str, float]] = {}
     for name, shift in shifts.items():
-        other = look(Standardise()(shift(images[:LOOK_ROWS], generator)))
+        other = look(task.view(shift(task.test_images[:LOOK_ROWS], generator)))
         scores = {
             "auroc_entropy": auroc(prediction.entropy[:LOOK_ROWS], other.entropy),
             "auroc_mutual_information": auroc(prediction.mutual_information[:LOOK_ROWS], other.mutual_information),
