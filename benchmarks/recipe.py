@@ -1,4 +1,4 @@
-"""What matters in training: ``python benchmarks/recipe.py [dataset ...] [--only variant] [--table]``.
+"""What matters in training: ``python benchmarks/recipe.py [dataset ...] [--width n] [--only variant] [--table]``.
 
 Variants of the recipe on rows kept apart from the training part of each split (a tenth of it); the rows that test the
 published numbers are not touched. Two hidden layers of 128 units, 4 splits, 10,000 steps. Writes
@@ -81,10 +81,10 @@ VARIANTS = {
 }
 
 
-def network(variant: Variant, inputs: int, outputs: int) -> nn.Module:
+def network(variant: Variant, width: int, inputs: int, outputs: int) -> nn.Module:
     """The network of a variant."""
-    parts = [part for i, o in pairwise((inputs, WIDTH, WIDTH)) for part in (variant.layer(i, o), nn.ReLU())]
-    model = nn.Sequential(*parts, variant.last(WIDTH, outputs))
+    parts = [part for i, o in pairwise((inputs, width, width)) for part in (variant.layer(i, o), nn.ReLU())]
+    model = nn.Sequential(*parts, variant.last(width, outputs))
     if variant.log_std is not None:
         for name, parameter in model.named_parameters():
             if name.endswith("g.log_std"):
@@ -99,7 +99,7 @@ def kept_apart(parts: Split, task: str) -> Standardised:
     return Standardised(Split((x[:count], y[:count]), (x[count:], y[count:])), task)
 
 
-def measure(name: str, variant: Variant) -> dict[str, float]:
+def measure(name: str, width: int, variant: Variant) -> dict[str, float]:
     """Metrics on the rows kept apart, and the bound, averaged over splits."""
     data = load(name)
     settings = configuration("whvi", str(data.task))
@@ -107,7 +107,7 @@ def measure(name: str, variant: Variant) -> dict[str, float]:
     models, likelihoods = [], []
     for index in range(SPLITS):
         torch.manual_seed(index)
-        models.append(network(variant, data.x.shape[1], outputs_of(data)))
+        models.append(network(variant, width, data.x.shape[1], outputs_of(data)))
         likelihoods.append(make_likelihood(data, settings))
     algorithm = SVI(
         variant.rate,
@@ -146,17 +146,19 @@ def main() -> None:
     """Run what is missing and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="*", help=f"default: {', '.join(DATASETS)}")
+    parser.add_argument("--width", type=int, default=WIDTH, help=f"units of a hidden layer; default {WIDTH}")
     parser.add_argument("--only", action="append", help="name of a variant; may be repeated")
     parser.add_argument("--table", action="store_true", help="only print the table of the record")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for variant in () if options.table else options.only or VARIANTS:
         for name in options.datasets or DATASETS:
+            place = name if options.width == WIDTH else f"{name} 2 x {options.width}"
             record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-            if variant not in record.get(name, {}):
-                found = measure(name, VARIANTS[variant])
+            if variant not in record.get(place, {}):
+                found = measure(name, options.width, VARIANTS[variant])
                 record = json.loads(RECORD.read_text()) if RECORD.exists() else {}  # another run may have added to it
-                record.setdefault(name, {})[variant] = found
+                record.setdefault(place, {})[variant] = found
                 keep(RECORD, record)
     print(show(json.loads(RECORD.read_text())))
 

@@ -12,9 +12,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import torch
 from typer.main import get_command
 
 from whvi import cli
+from whvi.predictive import Prediction
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -64,6 +66,20 @@ def test_python_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.Monkey
     names: dict[str, object] = {"__name__": "__page__"}
     for line, body in blocks(ROOT / page, "python"):
         exec(compile("\n" * line + body, str(ROOT / page), "exec"), names)
+
+
+def test_the_readmes_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it says: stopped or not, the same lines go on from the checkpoint."""
+    monkeypatch.chdir(tmp_path)
+    body = next(body for _, body in blocks(ROOT / "README.md", "python") if "checkpoint=" in body)
+    means = []
+    for _ in range(2):
+        names: dict[str, object] = {}
+        exec(body, names)
+        prediction = names["prediction"]
+        assert isinstance(prediction, Prediction)
+        means.append(prediction.mean)
+    assert torch.equal(*means)
 
 
 @pytest.mark.parametrize(("page", "call"), calls(), ids=[" ".join(call) for _, call in calls()])

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
 from whvi.likelihoods import Gaussian, Likelihood
-from whvi.nn.parts import whole_number
 from whvi.predictive import predict
 from whvi.predictive.functions import Functions, Group
 from whvi.predictive.predict import check_inputs, functions_of

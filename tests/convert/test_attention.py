@@ -135,6 +135,14 @@ def test_a_sequence_sees_one_function_and_another_sequence_another(batch_first: 
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
+def test_no_sequence_is_no_mistake(batch_first: bool) -> None:
+    attention, dense = pair(batch_first=batch_first)
+    x = torch.randn((0, 5, 32) if batch_first else (5, 0, 32), dtype=torch.float64)
+    for found, expected in zip(attention(x, x, x), dense(x, x, x), strict=True):
+        assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
 def test_parts_of_a_batch_go_through_functions_of_their_own(batch_first: bool) -> None:
     attention, _ = pair(batch_first=batch_first)
     x = torch.randn(2, 5, 32, dtype=torch.float64)

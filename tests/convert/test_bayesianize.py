@@ -157,7 +157,7 @@ def frozen() -> nn.Module:
         (lambda: nn.MultiheadAttention(32, 4, add_bias_kv=True), "add_bias_kv"),
         (lambda: nn.Linear(8, 64), "8 inputs"),
         (lambda: nn.Linear(64, 1), "would grow from 65 to 258"),
-        (lambda: nn.MultiheadAttention(8, 2), "8 features"),
+        (lambda: nn.MultiheadAttention(8, 2), "8 inputs"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Lazy modules")
@@ -287,9 +287,19 @@ def test_a_model_that_is_structured_already_keeps_its_function() -> None:
     assert max(row.error or 0.0 for row in report.rows) < 1e-4
 
 
+def test_attention_too_is_replaced_only_where_that_saves_parameters() -> None:
+    layers = nn.ModuleList([nn.MultiheadAttention(16, 2), nn.Linear(64, 64)])
+    attention, linear = bayesianize(layers, init="prior", posterior="planar:10").report.rows
+    assert (attention.replaced, linear.replaced) == (False, True)
+    assert attention.note == "it would grow from 1,088 to 1,704 parameters"
+
+
 def test_draws_are_one_function_where_rows_are_not_examples() -> None:
     plain, _ = bayesianize(nn.Sequential(nn.Linear(32, 32), nn.Conv2d(8, 8, 3)))
     assert [plain[0].draws, plain[1].draws] == ["example", "batch"]
+    normalised, report = bayesianize(nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU()), init="prior")
+    assert normalised[0].draws == report.conv_draws == "example"
+    assert 'Convolutions draw once for each example (draws="example").' in str(report)
     sequence, _ = bayesianize(nn.Sequential(nn.Embedding(5, 32), nn.Linear(32, 32)))
     assert sequence[1].draws == "batch"
     chosen, _ = bayesianize(nn.Sequential(nn.Embedding(5, 32), nn.Linear(32, 32)), draws="example")

@@ -58,6 +58,12 @@ def test_torch_generator_governs_seeds() -> None:
     assert int(draw_seed(generator)) == int(draw_seed(torch.Generator().manual_seed(1)))
 
 
+def test_a_generator_draws_for_any_device() -> None:
+    """It stays on its own, and the seed goes to where it is wanted."""
+    assert draw_seed(torch.Generator(), "meta").device.type == "meta"
+    assert draw_seed(torch.Generator().manual_seed(3), "cpu") == draw_seed(torch.Generator().manual_seed(3))
+
+
 def test_each_element_of_a_vmap_has_the_noise_of_its_seed() -> None:
     seeds = torch.arange(6).reshape(2, 3)
     expected = torch.stack([normal(int(seed), 5, (4,)) for seed in seeds.flatten()]).reshape(2, 3, 4)

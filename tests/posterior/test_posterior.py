@@ -94,6 +94,15 @@ def test_kl_against_a_million_draws(spec: str) -> None:
     assert error < 0.01 * float(values.mean()), "too coarse to see a wrong term"
 
 
+@pytest.mark.parametrize("spec", ["diagonal", "low_rank:2", "full", "planar:2"])
+def test_the_device_of_the_mean_is_that_of_all(spec: str) -> None:
+    """Whatever torch's default is."""
+    mean = torch.zeros(4)
+    with torch.device("meta"):
+        posterior = make_posterior(spec, mean)
+    assert {parameter.device.type for parameter in posterior.parameters()} == {"cpu"}
+
+
 def test_kl_of_independent_vectors_is_the_sum() -> None:
     """K vectors in one posterior have K terms, not one and not their mean."""
     whole = make("full", (3, 4))

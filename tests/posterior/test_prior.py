@@ -47,6 +47,10 @@ def test_a_fixed_and_a_learned_variance_agree() -> None:
     assert_close(q.kl(learned), q.kl(fixed), 1e-6)
 
 
+def test_draws_are_where_a_learned_variance_is() -> None:
+    assert GaussianPrior(1.0, learned=True).to("meta").rsample((3,)).device.type == "meta"
+
+
 def test_the_spectral_prior_is_its_dense_covariance() -> None:
     spectrum = torch.rand(8, dtype=torch.float64) + 0.5
     transform = hadamard(8) * 8**-0.5

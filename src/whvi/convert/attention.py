@@ -128,7 +128,7 @@ def one_draw_per_sequence(attention: BayesianAttention, sequences: int) -> Abstr
     """For a block, the draws of layers that would draw for each token: one for each sequence instead."""
     fixed: Draws = fixed_draws() or {}
     draws: dict[nn.Module, Draw | None] = {}
-    for layer in attention.children():
+    for layer in attention.children() if sequences else ():
         if not isinstance(layer, BayesianLayer):
             continue
         if layer not in fixed:

@@ -4,17 +4,18 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.rnn import RNNBase
 from torch.nn.parameter import is_lazy
 
+from whvi.arguments import whole_number
 from whvi.convert.attention import make_attention
 from whvi.convert.layers import Maker, Options, count_parameters
 from whvi.convert.report import Converted, Report, Row
 from whvi.convert.rules import Choice, Rule, Rules
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.nn import WHVILinear
+from whvi.nn import WHVIConv2d, WHVILinear
 from whvi.nn.base import BayesianLayer
-from whvi.nn.parts import whole_number
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 
@@ -58,8 +59,9 @@ def bayesianize(
         min_features: layers with fewer inputs stay as they are, unless the rule names them.
         relative_std: standard deviations at the start, as a part of the size of the means; default 0.05 for a
             pretrained layer, and that of a fresh layer, exp(-2), otherwise.
-        draws: "example", "batch", or "auto": one function for each call in convolutions and in models of sequences,
-            where a row is not an example; one for each row elsewhere.
+        draws: "example", "batch", or "auto": linear layers draw one function for each row, but one for each call in
+            models of sequences, where a row is not an example; convolutions one for each call, but one for each
+            example in models with batch normalisation, which would take away what a draw for the batch shifts.
 
     >>> model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     >>> bayesian, report = bayesianize(model, init="prior")
@@ -79,13 +81,15 @@ def bayesianize(
         raise ArgumentError(f"nothing in this model can be replaced ({reasons or 'it has no linear layers'})")
     if inplace and any(choice.module is model and not choice.note for choice in choices):
         raise ArgumentError("a layer cannot be replaced in itself; use inplace=False and take the model of the result")
-    sequences = any(isinstance(module, _SEQUENCES) for module in model.modules())
-    maker = Maker(options, "batch" if sequences else "example")
+    sequences, normalised = (
+        any(isinstance(module, kinds) for module in model.modules()) for kinds in (_SEQUENCES, _BatchNorm)
+    )
+    maker = Maker(options, "batch" if sequences else "example", "example" if normalised else "batch")
     before = count_parameters(model)
     made = {choice.module: _make(choice, maker) for choice in choices if not choice.note}
     changed = exchange(model, {module: new for module, (new, _) in made.items()}, inplace)
     rows = _rows(choices, made)
-    return Converted(changed, Report(rows, before, count_parameters(changed), _linear_draws(made)))
+    return Converted(changed, Report(rows, before, count_parameters(changed), *_draws(made)))
 
 
 def exchange(model: nn.Module, new: dict[nn.Module, nn.Module], inplace: bool) -> nn.Module:
@@ -150,11 +154,13 @@ def _rows(choices: list[Choice], made: dict[nn.Module, tuple[nn.Module, float | 
     return tuple(rows)
 
 
-def _linear_draws(made: dict[nn.Module, tuple[nn.Module, float | None]]) -> str:
-    """What linear layers draw for, where there are any and all do the same."""
+def _draws(made: dict[nn.Module, tuple[nn.Module, float | None]]) -> tuple[str, str]:
+    """What linear layers and what convolutions draw for, where there are any and all do the same."""
     modules = [module for new, _ in made.values() for module in new.modules()]
-    found = {module.draws for module in modules if isinstance(module, WHVILinear)}
-    return found.pop() if len(found) == 1 else ""
+    linear, conv = (
+        {module.draws for module in modules if isinstance(module, kind)} for kind in (WHVILinear, WHVIConv2d)
+    )
+    return linear.pop() if len(linear) == 1 else "", conv.pop() if len(conv) == 1 else ""
 
 
 def _count(module: nn.Module, name: str, seen: dict[int, str]) -> tuple[int, str]:

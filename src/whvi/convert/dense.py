@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from whvi.convert.attention import BayesianAttention, dense_attention
 from whvi.convert.bayesianize import exchange
-from whvi.convert.layers import geometry_of
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws
-from whvi.nn.geometry import ConvGeometry
+from whvi.nn.geometry import ConvGeometry, geometry_of
 from whvi.nn.model import bayesian_layers, tied
 from whvi.nn.structured import StructuredLayer
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from whvi.arguments import positive_number
 from whvi.convert.start import Start, nearest
 from whvi.errors import ArgumentError
 from whvi.nn import WHVIConv2d, WHVILinear
-from whvi.nn.geometry import ConvGeometry
+from whvi.nn.geometry import geometry_of
 from whvi.nn.structured import StructuredLayer
 from whvi.posterior import GaussianPrior, Posterior, Prior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
@@ -43,8 +44,8 @@ class Options:
             raise ArgumentError(f"init must be 'pretrained' or 'prior', got {self.init!r}")
         if self.draws not in ("auto", "example", "batch"):
             raise ArgumentError(f"draws must be 'auto', 'example' or 'batch', got {self.draws!r}")
-        if self.relative_std is not None and not 0.0 < self.relative_std < float("inf"):
-            raise ArgumentError(f"relative_std must be positive and finite, got {self.relative_std}")
+        if self.relative_std is not None:
+            positive_number("relative_std", self.relative_std)
 
     @property
     def g_size(self) -> float:
@@ -77,11 +78,11 @@ class Maker:
 
     Args:
         options: of all layers.
-        draws: what "auto" means for linear layers.
+        linear_draws, conv_draws: what "auto" means for linear layers and for convolutions.
     """
 
-    def __init__(self, options: Options, draws: str) -> None:
-        self.options, self.draws = options, draws
+    def __init__(self, options: Options, linear_draws: str, conv_draws: str) -> None:
+        self.options, self.linear_draws, self.conv_draws = options, linear_draws, conv_draws
         # By the tensors themselves, which hash by identity and stay alive here, so that no other takes their place.
         self._made: dict[Tensor, Made] = {}
         self._biases: dict[Tensor, Posterior] = {}
@@ -89,14 +90,15 @@ class Maker:
     def linear(self, weight: Tensor, bias: Tensor | None) -> Made:
         """A layer for a dense weight (out, in)."""
         outputs, inputs = weight.shape
-        options, error = self._arguments(weight, inputs, outputs, 1, self.draws)
+        options, error = self._arguments(weight, inputs, outputs, 1, self.linear_draws)
         layer = WHVILinear(inputs, outputs, bias=self._bias(bias), **options)
         return self._remember(weight, bias, layer, error)
 
     def conv(self, module: nn.Conv2d) -> Made:
         """A layer for a dense convolution."""
         weight, groups = module.weight, module.groups
-        options, error = self._arguments(weight, prod(weight.shape[1:]), weight.shape[0] // groups, groups, "batch")
+        inputs, outputs = prod(weight.shape[1:]), weight.shape[0] // groups
+        options, error = self._arguments(weight, inputs, outputs, groups, self.conv_draws)
         layer = WHVIConv2d(bias=self._bias(module.bias), **geometry_of(module), **options)
         return self._remember(weight, module.bias, layer, error)
 
@@ -147,19 +149,12 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
 
 
-def size_after(module: nn.Module, options: Options) -> int:
+def size_after(module: nn.Linear | nn.Conv2d, options: Options) -> int:
     """Parameters of the layer that would take the place of a linear layer or convolution, without making it."""
     arguments: dict[str, Any] = {**options.layer("batch"), "prior_variance": 1.0, "device": "meta"}
     # Laws of a user's own may be of any size; they are counted as independent Gaussians.
     arguments |= {name: "diagonal" for name in ("posterior", "scales") if not isinstance(arguments[name], str)}
-    bias = getattr(module, "bias", None) is not None and (options.bias if isinstance(options.bias, str) else "diagonal")
+    bias = module.bias is not None and (options.bias if isinstance(options.bias, str) else "diagonal")
     if isinstance(module, nn.Conv2d):
         return count_parameters(WHVIConv2d(bias=bias, **geometry_of(module), **arguments))
-    assert isinstance(module, nn.Linear)
     return count_parameters(WHVILinear(module.in_features, module.out_features, bias, **arguments))
-
-
-def geometry_of(module: nn.Conv2d | ConvGeometry) -> dict[str, Any]:
-    """What a convolution is called by, apart from its weight."""
-    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
-    return {name: getattr(module, name) for name in names}

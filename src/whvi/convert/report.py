@@ -44,6 +44,8 @@ class Report:
     """Parameters of the whole model that was made."""
     draws: str = ""
     """Of all linear layers that were made: "example" or "batch"; "" where there are none, or both kinds."""
+    conv_draws: str = ""
+    """The same of convolutions."""
 
     @property
     def replaced(self) -> tuple[Row, ...]:
@@ -77,9 +79,9 @@ class Report:
         if self.left:
             lines.append("left as they are:")
             lines += [f"  {row.name or '(model)'} ({row.kind}): {row.note}" for row in self.left]
-        if self.draws:
-            each = "row" if self.draws == "example" else "call"
-            lines.append(f'Linear layers draw once for each {each} (draws="{self.draws}").')
+        for kind, draws, one in (("Linear layers", self.draws, "row"), ("Convolutions", self.conv_draws, "example")):
+            if draws:
+                lines.append(f'{kind} draw once for each {one if draws == "example" else "call"} (draws="{draws}").')
         count = len(self.replaced)
         lines.append(
             f"{count} layer{'s' * (count != 1)} replaced: {self.before:,} -> {self.after:,} parameters "

@@ -87,13 +87,18 @@ class Rules:
     def _too_small(self, module: nn.Module) -> str:
         """Why a layer would gain nothing, if it would not."""
         if isinstance(module, nn.MultiheadAttention):
-            least = min(module.embed_dim, module.kdim, module.vdim)
-            return f"{least} features, fewer than min_features={self.min_features}" if least < self.min_features else ""
-        assert isinstance(module, nn.Linear | nn.Conv2d)
-        inputs = module.weight[0].numel()
+            maps = [
+                nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+                for weight, bias in split_projections(module)
+            ]
+            inputs = min(one.in_features for one in maps)
+            after = sum(size_after(one, self.options) for one in maps)
+        else:
+            assert isinstance(module, nn.Linear | nn.Conv2d)
+            inputs, after = module.weight[0].numel(), size_after(module, self.options)
         if inputs < self.min_features:
             return f"{inputs} inputs, fewer than min_features={self.min_features}"
-        before, after = count_parameters(module), size_after(module, self.options)
+        before = count_parameters(module)
         return f"it would grow from {before:,} to {after:,} parameters" if after >= before else ""
 
 

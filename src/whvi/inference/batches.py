@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.elbo import check_rows
 from whvi.inference.seeds import mix, start_generators
 from whvi.likelihoods import Likelihood
-from whvi.nn.parts import whole_number
 
 Transform = Callable[[Tensor], Tensor]
 """Inputs of a batch as they are kept -> as the model takes them; may draw, as augmentation does."""

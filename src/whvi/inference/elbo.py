@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.draws import Draws, fixed_draws, fixing
 from whvi.nn.model import bayesian_layers, sharing, tied
-from whvi.nn.parts import whole_number
 from whvi.ops.precision import wide
 from whvi.predictive.predict import check_inputs
 

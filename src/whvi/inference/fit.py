@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
 from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
@@ -23,7 +24,7 @@ from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import MAP, SVI
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, describe
-from whvi.nn.parts import check_model_precision, whole_number
+from whvi.nn.parts import check_model_precision
 from whvi.predictive import predict
 from whvi.predictive.predict import check_inputs
 

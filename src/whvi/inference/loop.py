@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whvi.arguments import whole_number
 from whvi.errors import CheckpointError, DivergenceError, UnsupportedError
 from whvi.inference.algorithm import Run, Terms
 from whvi.inference.batches import Batches
@@ -23,7 +24,6 @@ from whvi.inference.scalars import Scalars
 from whvi.inference.seeds import mix, start_generators
 from whvi.inference.stopping import Watch
 from whvi.io import checkpoint
-from whvi.nn.parts import whole_number
 
 _REMEDY = "lower the learning rate or clip the gradient, and look at the scale of inputs and targets"
 

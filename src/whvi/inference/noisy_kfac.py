@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.calls import Record
@@ -79,9 +80,8 @@ class NoisyKFAC(Algorithm):
 
     def __post_init__(self) -> None:
         for name in ("learning_rate", "kl_weight", "adam_learning_rate", "clip"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < float("inf"):
-                raise ArgumentError(f"{name} must be positive and finite, got {value}")
+            if getattr(self, name) is not None:
+                positive_number(name, getattr(self, name))
         for name in ("momentum", "decay"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ArgumentError(f"{name} must be at least 0 and less than 1, got {getattr(self, name)}")
@@ -90,8 +90,7 @@ class NoisyKFAC(Algorithm):
         if self.fisher not in _FISHER:
             raise ArgumentError(f"fisher must be one of {', '.join(_FISHER)}, got {self.fisher!r}")
         for name in ("moments_every", "update_every"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
+            whole_number(name, getattr(self, name))
 
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> "NoisyKFACRun":
         """Start on a model with at least one matrix-variate Gaussian layer."""

@@ -8,8 +8,8 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError
-from whvi.nn.parts import whole_number
 
 Schedule = Callable[[int], float]
 """A number for each step, from 0. A function of the step alone, so that a run can be resumed anywhere."""

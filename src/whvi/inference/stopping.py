@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError
 from whvi.inference.algorithm import Terms
-from whvi.nn.parts import whole_number
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
+from whvi.arguments import positive_number, whole_number
+from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.elbo import Elbo, expected_log_likelihood
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
@@ -18,7 +19,6 @@ from whvi.inference.schedules import PowerDecay, Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.model import bayesian_layers
-from whvi.nn.parts import whole_number
 
 MakeOptimiser = Callable[..., Optimizer]
 
@@ -46,10 +46,10 @@ class SVI(Algorithm):
     optimiser: MakeOptimiser = Adam
 
     def __post_init__(self) -> None:
-        positive("learning_rate", self.learning_rate)
+        positive_number("learning_rate", self.learning_rate)
         whole_number("samples", self.samples)
         if self.clip is not None:
-            positive("clip", self.clip)
+            positive_number("clip", self.clip)
         for name, value in (("schedule", self.schedule), ("beta", self.beta)):
             if not callable(value) and not (isinstance(value, int | float) and 0.0 <= value < float("inf")):
                 raise ArgumentError(
@@ -93,7 +93,7 @@ class MAP(SVI):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("prior_variance", self.prior_variance)
+        positive_number("prior_variance", self.prior_variance)
 
     def check(self, model: nn.Module) -> None:
         """A plain network."""
@@ -180,11 +180,3 @@ def set_rates(optimiser: Optimizer, *factors: float) -> None:
     groups = optimiser.param_groups
     for group, factor in zip(groups, factors if len(factors) > 1 else factors * len(groups), strict=True):
         group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
-
-
-def positive(name: str, value: float) -> None:
-    """Raise the error that says so, unless ``value`` is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
-    if not 0.0 < value < float("inf"):
-        raise ArgumentError(f"{name} must be positive and finite, got {value}")

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.likelihoods.base import Likelihood, real_targets, seed_for
-from whvi.nn.parts import whole_number
 from whvi.ops import normal
 
 

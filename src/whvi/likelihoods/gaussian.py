@@ -5,9 +5,9 @@ from math import e, log, pi
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, InputTypeError
+from whvi.arguments import positive_number, whole_number
+from whvi.errors import ArgumentError
 from whvi.likelihoods.base import Likelihood, real_targets, seed_for
-from whvi.nn.parts import whole_number
 from whvi.ops import normal
 
 _LOG_2_PI = log(2.0 * pi)
@@ -42,10 +42,7 @@ class Gaussian(Likelihood):
         super().__init__()
         if noise not in _NOISE:
             raise ArgumentError(f"noise must be one of {', '.join(_NOISE)}, got {noise!r}")
-        if isinstance(variance, bool) or not isinstance(variance, int | float):
-            raise InputTypeError(f"variance must be a number, got {type(variance).__name__}")
-        if not 0.0 < variance < float("inf"):
-            raise ArgumentError(f"variance must be positive and finite, got {variance}")
+        variance = positive_number("variance", variance)
         self.outputs = whole_number("outputs", outputs)
         self.kind, self.frozen_steps = noise, whole_number("frozen_steps", frozen_steps, least=0)
         start = torch.full((outputs,) if noise == "output" else (), log(variance))

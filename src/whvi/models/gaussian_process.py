@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError
 from whvi.models.random_features import RandomFeatures
 from whvi.nn import FullCovarianceLinear, MeanFieldLinear, WHVIColumn
-from whvi.nn.parts import whole_number
 
 POSTERIORS: dict[str, Callable[..., nn.Module]] = {
     "mean-field": MeanFieldLinear,

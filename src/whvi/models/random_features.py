@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from math import log
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, DtypeError, ShapeError
-from whvi.nn.parts import check_features, whole_number
+from whvi.nn.parts import check_features
 from whvi.structure.random import Fastfood, OrthogonalRandomFeatures
 
 Projection = Callable[[Tensor], Tensor]
@@ -40,12 +42,14 @@ class GaussianProjection(nn.Module):
     ) -> None:
         super().__init__()
         blocks = -(-out_features // in_features)
-        normals = torch.randn(blocks, in_features, in_features, dtype=torch.float64, generator=generator)
+        source: dict[str, Any] = {"dtype": torch.float64, "generator": generator}
+        source["device"] = "cpu" if generator is None else generator.device
+        normals = torch.randn(blocks, in_features, in_features, **source)
         if orthogonal:
             rotation, triangle = torch.linalg.qr(normals)
             # With the signs of the diagonal the rotation is uniform; its rows are so too.
             rotation = rotation * triangle.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
-            lengths = torch.randn(normals.shape, dtype=torch.float64, generator=generator).norm(dim=-1, keepdim=True)
+            lengths = torch.randn(normals.shape, **source).norm(dim=-1, keepdim=True)
             normals = rotation * lengths
         matrix = normals.flatten(0, 1)[:out_features]
         self.register_buffer("matrix", matrix.to(device, dtype or torch.get_default_dtype()))
@@ -120,8 +124,9 @@ class RandomFeatures(nn.Module):
             raise ShapeError(
                 f"lengthscale has shape {tuple(scales.shape)}; give one number, or one for each of {in_features} inputs"
             )
-        if not bool((scales > 0).all() and scales.isfinite().all()) or not 0.0 < variance < float("inf"):
-            raise ArgumentError("lengthscale and variance must be positive and finite")
+        if not bool((scales > 0).all() and scales.isfinite().all()):
+            raise ArgumentError(f"lengthscale must be positive and finite, got {lengthscale}")
+        variance = positive_number("variance", variance)
         if dtype is not None and not dtype.is_floating_point:
             raise DtypeError(f"dtype must be a real floating-point type, got {dtype}")
         self.in_features, self.features, self.kernel = in_features, features, kernel

@@ -1,14 +1,21 @@
 """What a module is made of, in words that can be compared and stored: everything but the values of its tensors."""
 
+import re
 from collections.abc import Mapping
+from enum import Enum
 from functools import partial
 from hashlib import sha256
 from itertools import chain
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+
+_BARE = frozenset(vars(nn.Module()))
+"""What every module has."""
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe(value: Any, depth: int = 4) -> Any:
@@ -19,8 +26,16 @@ def describe(value: Any, depth: int = 4) -> Any:
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): describe(item, depth) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, set | frozenset):
+        return sorted((describe(item, depth) for item in value), key=repr)  # their own order is that of a process
+    if isinstance(value, list | tuple):
         return [describe(item, depth) for item in value]
+    if isinstance(value, Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if isinstance(value, np.generic):
+        return describe(value.item(), depth)
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), *value.shape, sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:12]]
     if isinstance(value, partial):
         return [describe(part, depth) for part in (value.func, value.args, value.keywords)]
     if isinstance(value, FunctionType):
@@ -34,7 +49,12 @@ def describe(value: Any, depth: int = 4) -> Any:
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
     name = type(value).__qualname__
-    return {"class": name, **_attributes(value, depth - 1)} if depth else name
+    if not depth:
+        return name
+    inner = _attributes(value, depth - 1)
+    if inner or isinstance(value, nn.Module):
+        return {"class": name, **inner}
+    return _ADDRESS.sub("", repr(value))  # what has no attributes says what it is
 
 
 def anatomy(whole: nn.Module, name: str = "model") -> dict[str, Any]:
@@ -55,10 +75,17 @@ def anatomy(whole: nn.Module, name: str = "model") -> dict[str, Any]:
 
 def _attributes(value: Any, depth: int) -> dict[str, Any]:
     slots = {name: getattr(value, name) for name in getattr(value, "__slots__", ()) if hasattr(value, name)}
+    found = {**slots, **getattr(value, "__dict__", {})}
+    # Of what is private, settings of a module count too; what torch itself keeps there, and caches, do not.
+    private = {
+        name
+        for name, item in found.items()
+        if isinstance(value, nn.Module) and name not in _BARE and isinstance(item, bool | int | float | str | Enum)
+    }
     return {
         name: describe(item, depth)
-        for name, item in {**slots, **getattr(value, "__dict__", {})}.items()
-        if not name.startswith("_") and name != "training"
+        for name, item in found.items()
+        if name in private or (not name.startswith("_") and name != "training")
     }
 
 

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
-from whvi.nn.geometry import ConvGeometry, Size
-from whvi.nn.parts import check_features, in_precision_of, start_variance, whole_number
+from whvi.nn.geometry import ConvGeometry, Size, geometry_of
+from whvi.nn.parts import check_features, in_precision_of, start_variance
 from whvi.nn.vectors import add_bias, make_bias, repeated, shape_of
 from whvi.ops import normal
 from whvi.posterior import GaussianPrior, Point, Prior, kl
@@ -96,7 +97,7 @@ class MCDropout(Dropout):
     ) -> None:
         if not isinstance(layer, nn.Linear | nn.Conv2d):
             raise InputTypeError(f"layer must be an nn.Linear or an nn.Conv2d, got {type(layer).__name__}")
-        geometry = _geometry(layer) if isinstance(layer, nn.Conv2d) else None
+        geometry = ConvGeometry(**geometry_of(layer)) if isinstance(layer, nn.Conv2d) else None
         inputs = layer.in_channels if isinstance(layer, nn.Conv2d) else layer.in_features
         super().__init__(inputs, p, prior_variance, draws)
         self.layer = layer
@@ -222,8 +223,3 @@ class LowRankMCDropoutConv2d(Dropout):
         """Sizes, probability and draws, for ``print``."""
         sizes = self.geometry.extra_repr().split(", ", 2)
         return f"{sizes[0]}, {self.out_channels}, rank={self.inputs}, {sizes[2]}, {super().extra_repr()}"
-
-
-def _geometry(layer: nn.Conv2d) -> ConvGeometry:
-    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
-    return ConvGeometry(**{name: getattr(layer, name) for name in names})

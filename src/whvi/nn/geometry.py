@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
-from whvi.nn.parts import whole_number
 
 Pair = tuple[int, int]
 Size = int | Pair
@@ -154,6 +154,12 @@ class ConvGeometry:
         if not any(self._margins):
             return x
         return functional.pad(x, self._margins, "constant" if self.padding_mode == "zeros" else self.padding_mode)
+
+
+def geometry_of(layer: nn.Conv2d | ConvGeometry) -> dict[str, Any]:
+    """What a convolution is called by, apart from its weight: arguments of ``nn.Conv2d`` and ``ConvGeometry``."""
+    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
+    return {name: getattr(layer, name) for name in names}
 
 
 def _reach(start: int, count: int, step: int) -> slice:

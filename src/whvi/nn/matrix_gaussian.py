@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from whvi.arguments import whole_number
 from whvi.errors import InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Size
-from whvi.nn.parts import check_features, check_floating, in_precision_of, start_variance, whole_number
+from whvi.nn.parts import check_features, check_floating, in_precision_of, start_variance
 from whvi.nn.vectors import shape_of
 from whvi.ops.precision import full_precision
 from whvi.posterior import GaussianPrior, Prior, kl

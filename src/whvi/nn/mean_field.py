@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from whvi.arguments import whole_number
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Size
@@ -17,7 +18,6 @@ from whvi.nn.parts import (
     plain_prior,
     start_variance,
     unit_pairs,
-    whole_number,
 )
 from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
 from whvi.ops.local import local_linear

@@ -3,26 +3,12 @@
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
+from whvi.arguments import positive_number
+from whvi.errors import ArgumentError, DtypeError, ShapeError
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Point, Posterior, Prior
 
 UNIT_PRIOR = GaussianPrior(1.0)
 """Of biases, and of scales that are inferred. It has no state, so that all layers can share it."""
-
-
-def whole_number(name: str, value: int, least: int = 1) -> int:
-    """``value``, if it is an int of that size at least.
-
-    >>> whole_number("in_features", 0)
-    Traceback (most recent call last):
-    ...
-    whvi.errors.ArgumentError: in_features must be at least 1, got 0
-    """
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputTypeError(f"{name} must be an int, got {value!r}")
-    if value < least:
-        raise ArgumentError(f"{name} must be at least {least}, got {value}")
-    return value
 
 
 def check_features(x: Tensor, in_features: int) -> None:
@@ -35,11 +21,7 @@ def start_variance(weight_variance: float | None, default: float) -> float:
     """``weight_variance``, if it is one, or the default."""
     if weight_variance is None:
         return default
-    if isinstance(weight_variance, bool) or not isinstance(weight_variance, int | float):
-        raise InputTypeError(f"weight_variance must be a number, got {type(weight_variance).__name__}")
-    if not 0.0 < weight_variance < float("inf"):
-        raise ArgumentError(f"weight_variance must be positive and finite, got {weight_variance}")
-    return weight_variance
+    return positive_number("weight_variance", weight_variance)
 
 
 def make_prior(prior_variance: float | Prior, like: Tensor) -> Prior:

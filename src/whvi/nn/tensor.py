@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from whvi.arguments import whole_number
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.parts import (
@@ -15,7 +16,6 @@ from whvi.nn.parts import (
     plain_prior,
     start_variance,
     unit_pairs,
-    whole_number,
 )
 from whvi.nn.vectors import add_bias, make_bias, shape_of, value_at
 from whvi.posterior import DiagonalGaussian, Point, Prior

@@ -36,7 +36,10 @@ def draw_seed(generator: torch.Generator | None = None, device: torch.device | s
         if seed is None:
             raise SeedsExhausted("more seeds are drawn than ops.seeded was given")
         return seed if device is None else seed.to(device)
-    return torch.randint(_SEEDS, (), generator=generator, device=device)
+    if generator is None:
+        return torch.randint(_SEEDS, (), device=device)
+    seed = torch.randint(_SEEDS, (), generator=generator, device=generator.device)  # which may be another one
+    return seed if device is None else seed.to(device)
 
 
 def seeds_from(key: int, shape: Sequence[int]) -> Tensor:

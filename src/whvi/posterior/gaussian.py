@@ -1,6 +1,7 @@
 """Gaussian posteriors: diagonal, low rank plus diagonal, full."""
 
 from abc import abstractmethod
+from math import exp
 
 import torch
 from torch import Tensor, nn
@@ -90,7 +91,7 @@ class LowRankGaussian(Gaussian):
         if rank < 1:
             raise ArgumentError(f"the rank of a low-rank Gaussian must be at least 1, got {rank}")
         # Small, so that training starts near the diagonal; not zero, where the gradient of F vanishes.
-        spread = 0.1 * torch.exp(torch.tensor(log_std))
+        spread = 0.1 * exp(log_std)
         self.factor = nn.Parameter(torch.randn(*mean.shape, rank, dtype=mean.dtype, device=mean.device) * spread)
 
     def transport(self, shape: Shape, seed: Tensor, offset: int) -> Tensor:

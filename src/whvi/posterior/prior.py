@@ -7,7 +7,8 @@ from math import log, prod
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, InputTypeError
+from whvi.arguments import positive_number
+from whvi.errors import ArgumentError
 from whvi.ops import fwht
 from whvi.ops.precision import wide
 
@@ -47,7 +48,7 @@ class GaussianPrior(Prior):
 
     def __init__(self, variance: float = 1.0, *, learned: bool = False) -> None:
         super().__init__()
-        self.initial_variance = _positive("prior variance", variance)
+        self.initial_variance = positive_number("the prior variance", variance)
         self.learned = learned
         self.log_variance = nn.Parameter(torch.tensor(log(variance))) if learned else None
 
@@ -72,8 +73,9 @@ class GaussianPrior(Prior):
 
     def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
         """Draws of that shape."""
-        dtype = None if self.log_variance is None else self.log_variance.dtype
-        return torch.randn(shape, generator=generator, dtype=dtype) * self.variance**0.5
+        learned = self.log_variance
+        dtype, device = (None, None) if learned is None else (learned.dtype, learned.device)
+        return torch.randn(shape, generator=generator, device=device, dtype=dtype) * self.variance**0.5
 
     def extra_repr(self) -> str:
         """The variance, for ``print``."""
@@ -93,7 +95,7 @@ class ConstantWeightVariance(Prior):
 
     def __init__(self, weight_variance: float) -> None:
         super().__init__()
-        self.weight_variance = _positive("weight variance", weight_variance)
+        self.weight_variance = positive_number("the weight variance", weight_variance)
 
     def given(self, gain: Callable[[], Tensor]) -> Prior:
         """The prior on g for a weight whose entries i xor j = m have mean square ``gain()[m]`` where (H g)_m = 1."""
@@ -121,14 +123,6 @@ class ConstantWeightVariance(Prior):
 
     def _unresolved(self) -> ArgumentError:
         return ArgumentError("ConstantWeightVariance depends on the scales of a layer: call given(gain) first")
-
-
-def _positive(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputTypeError(f"the {name} must be a number, got {type(value).__name__}")
-    if not 0.0 < value < float("inf"):
-        raise ArgumentError(f"the {name} must be positive and finite, got {value}")
-    return float(value)
 
 
 class SpectralPrior(Prior):

@@ -2,9 +2,10 @@
 
 from torch import Tensor, nn
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
-from whvi.nn.parts import check_model_precision, whole_number
+from whvi.nn.parts import check_model_precision
 from whvi.ops import draw_seed
 from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.functions import Functions, Members, Network, Source

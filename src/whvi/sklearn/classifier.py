@@ -19,7 +19,7 @@ from whvi.sklearn.rows import Array, Rows, Scaling, finite, merged
 class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
     """Classification by a network with Walsh-Hadamard posteriors.
 
-    Args: those of ``WHVIRegressor``, without ``noise``.
+    Args: those of ``WHVIRegressor``, without ``noise`` and ``calibrate``.
 
     After ``fit``: ``classes_``, and what ``WHVIRegressor`` has.
 

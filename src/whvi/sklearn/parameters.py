@@ -1,9 +1,10 @@
 """The parameters of an estimator, checked when it is fitted, as scikit-learn wants it."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
+from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, InputTypeError
 
 NOISE = {"constant": "output", "input": "input"}
@@ -42,12 +43,12 @@ def checked(estimator: Any) -> Parameters:
     sizes = (hidden,) if isinstance(hidden, Integral) else hidden
     if isinstance(sizes, str) or not hasattr(sizes, "__iter__"):
         raise InputTypeError(f"hidden_layer_sizes must be a tuple of ints, got {hidden!r}")
-    sizes = tuple(_whole("hidden_layer_sizes", size) for size in sizes)
+    sizes = tuple(whole_number("hidden_layer_sizes", size) for size in sizes)
     if not sizes:
         raise ArgumentError("hidden_layer_sizes is empty; give at least one hidden layer, such as (128,)")
     if not isinstance(estimator.posterior, str):
         raise InputTypeError(f"posterior must be a name such as 'diagonal', got {estimator.posterior!r}")
-    share = _number("validation_fraction", estimator.validation_fraction)
+    share = positive_number("validation_fraction", estimator.validation_fraction)
     if not share < 1.0:
         raise ArgumentError(f"validation_fraction must be less than 1, got {share}")
     return Parameters(
@@ -55,13 +56,13 @@ def checked(estimator: Any) -> Parameters:
         posterior=estimator.posterior,
         noise=_noise(estimator),
         calibrate=bool(getattr(estimator, "calibrate", False)),
-        max_steps=None if estimator.max_steps is None else _whole("max_steps", estimator.max_steps),
-        batch_size=_whole("batch_size", estimator.batch_size),
-        learning_rate=_number("learning_rate", estimator.learning_rate),
-        samples=_whole("samples", estimator.samples),
+        max_steps=None if estimator.max_steps is None else whole_number("max_steps", estimator.max_steps),
+        batch_size=whole_number("batch_size", estimator.batch_size),
+        learning_rate=positive_number("learning_rate", estimator.learning_rate),
+        samples=whole_number("samples", estimator.samples),
         early_stopping=bool(estimator.early_stopping),
         validation_fraction=share,
-        patience=_whole("patience", estimator.patience),
+        patience=whole_number("patience", estimator.patience),
         verbose=bool(estimator.verbose),
     )
 
@@ -71,20 +72,3 @@ def _noise(estimator: Any) -> str | None:
     if noise is not None and noise not in NOISE:
         raise ArgumentError(f"noise must be one of {', '.join(NOISE)}, got {noise!r}")
     return noise
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):  # numpy's whole numbers are Integral too
-        raise InputTypeError(f"{name} must be an int, got {value!r}")
-    if value < 1:
-        raise ArgumentError(f"{name} must be at least 1, got {value}")
-    return int(value)
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
-    if not 0.0 < number < float("inf"):
-        raise ArgumentError(f"{name} must be positive and finite, got {value}")
-    return number

@@ -32,8 +32,9 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         batch_size: rows of a step.
         learning_rate: of Adam, at the first step; it falls to zero as half a cosine.
         samples: functions that a prediction averages over.
-        early_stopping: keep these rows apart, look at them up to 50 times, stop after ``patience``
-            looks that saw nothing better, and go back to the best.
+        early_stopping: keep ``validation_fraction`` of the rows apart, look at them up to 50 times, stop after
+            ``patience`` looks that saw nothing better, and go back to the best.
+        validation_fraction, patience: see there.
         random_state: an int for fits that repeat themselves.
         verbose: show a bar.
 
@@ -96,7 +97,10 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             return self._fit_rows(self._read(X, y, sample_weight, reset=True))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One pass over more rows, as a part of all rows seen so far. The first rows decide how columns are scaled."""
+        """One pass over more rows, as a part of all rows seen so far. The first rows decide how columns are scaled.
+
+        All of them train: the ``spread_`` that a ``fit`` before has found stays, and without one it is 1.
+        """
         with self._whole_or_as_before():
             return self._partial_fit_rows(self._read(X, y, sample_weight, reset=not hasattr(self, "model_")))
 

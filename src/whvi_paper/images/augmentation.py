@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, DtypeError, ShapeError
-from whvi.nn.parts import whole_number
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 """Of the channels of CIFAR-10's training images, on the scale 0 ... 1."""

@@ -1,0 +1,35 @@
+"""Numbers that a caller gives: checked in one place, with an error that says what came and what was wanted."""
+
+from numbers import Integral, Real
+
+from whvi.errors import ArgumentError, InputTypeError
+
+
+def whole_number(name: str, value: object, least: int = 1) -> int:
+    """``value``, if it is an int of that size at least.
+
+    >>> whole_number("in_features", 0)
+    Traceback (most recent call last):
+    ...
+    whvi.errors.ArgumentError: in_features must be at least 1, got 0
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):  # numpy's whole numbers are Integral too
+        raise InputTypeError(f"{name} must be an int, got {value!r}")
+    if value < least:
+        raise ArgumentError(f"{name} must be at least {least}, got {value}")
+    return int(value)
+
+
+def positive_number(name: str, value: object) -> float:
+    """``value``, if it is a positive finite number.
+
+    >>> positive_number("learning_rate", -1e-3)
+    Traceback (most recent call last):
+    ...
+    whvi.errors.ArgumentError: learning_rate must be positive and finite, got -0.001
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
+    if not 0.0 < float(value) < float("inf"):
+        raise ArgumentError(f"{name} must be positive and finite, got {value}")
+    return float(value)

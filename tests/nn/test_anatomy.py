@@ -1,0 +1,88 @@
+"""What tells two modules apart: all that they do differently, and nothing that a process adds."""
+
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from whvi.errors import ArgumentError
+from whvi.nn.anatomy import anatomy, describe, differences
+from whvi.predictive import Ensemble
+
+
+class Mode(Enum):
+    SIN = 1
+    COS = 2
+
+
+class Setting(nn.Module):
+    """A linear map, and a setting that it keeps to itself."""
+
+    def __init__(self, setting: Any) -> None:
+        super().__init__()
+        self.map = nn.Linear(2, 1)
+        self._setting = setting
+        self._memory: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.map(x)
+        self._memory = y
+        return y
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1.0, 100.0), (Mode.SIN, Mode.COS), ("a", "b"), (True, False)],
+)
+def test_private_settings_tell_modules_apart(one: Any, other: Any) -> None:
+    (told,) = differences(anatomy(Setting(one)), anatomy(Setting(other)))
+    assert told.startswith("model._setting was")
+    with pytest.raises(ArgumentError, match="_setting"):
+        Ensemble([Setting(one), Setting(other)])
+
+
+def test_what_a_call_leaves_behind_does_not() -> None:
+    used = Setting(1.0)
+    used(torch.zeros(3, 2))
+    assert differences(anatomy(Setting(1.0)), anatomy(used)) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Mode.SIN, Mode.COS),
+        (Path("a"), Path("b")),
+        (b"a", b"b"),
+        (range(3), range(4)),
+        (np.int64(3), np.int64(4)),
+        (np.arange(3), np.arange(3)[::-1]),
+        ({"a", "b"}, {"a", "c"}),
+    ],
+)
+def test_values_that_differ_have_other_words(one: Any, other: Any) -> None:
+    assert describe(one) == describe(one) != describe(other)
+
+
+def test_sets_have_one_order_in_every_process() -> None:
+    """The order of a set of strings depends on a seed that each process draws."""
+    code = "from whvi.nn.anatomy import describe; print(describe({'alpha', 'beta', 'gamma', 'delta'}))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert found == {"['alpha', 'beta', 'delta', 'gamma']\n"}
+
+
+def test_objects_without_settings_have_no_address_in_their_words() -> None:
+    class Plain:
+        pass
+
+    assert describe(Plain()) == describe(Plain())
