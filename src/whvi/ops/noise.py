@@ -36,9 +36,9 @@ def draw_seed(generator: torch.Generator | None = None, device: torch.device | s
         if seed is None:
             raise SeedsExhausted("more seeds are drawn than ops.seeded was given")
         return seed if device is None else seed.to(device)
-    if generator is None:
-        return torch.randint(_SEEDS, (), device=device)
-    seed = torch.randint(_SEEDS, (), generator=generator, device=generator.device)  # which may be another one
+    # A generator draws where it lives. It is named also where it is None: Inductor would draw from its own otherwise.
+    source = device if generator is None else generator.device
+    seed = torch.randint(_SEEDS, (), generator=generator, device=source)
     return seed if device is None else seed.to(device)
 
 
