@@ -54,7 +54,7 @@ def reproduce(
     """
     from whvi_paper import recipe
     from whvi_paper.exhibits import EXHIBITS, find, show
-    from whvi_paper.report import terminal_table, write_html
+    from whvi_paper.report import terminal_tables, write_html
     from whvi_paper.runner import run
     from whvi_paper.store import Store, home
     from whvi_paper.workers import check_backend
@@ -73,7 +73,7 @@ def reproduce(
     if shown.entries:
         from rich.console import Console
 
-        Console().print(terminal_table(shown.entries))
+        Console().print(*terminal_tables(shown.entries))
     typer.echo(f"{exhibit}: {summary}")
     typer.echo(f"page: {write_html([shown], out / f'{exhibit}.html')}")
     if summary.failed:

@@ -52,7 +52,8 @@ def run(
             ``DASK_SCHEDULER_ADDRESS``), or started on this machine with so many processes.
         console: where bars and lines go; default standard error.
 
-    Law: after Ctrl-C or a kill nothing is lost but the jobs in flight, and these go on from their checkpoints.
+    Law: after Ctrl-C or a kill nothing is lost but the jobs in flight, and these go on from their checkpoints, where
+    they have any.
     """
     check_backend(backend)
     tasks = plan(jobs, store, work)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from whvi.nn import WHVILinear
 from whvi.ops import chain, draw_seed, fallback, fwht, noisy_chain, normal, reference
 
 Contenders = dict[str, Callable[[], object]]
@@ -60,25 +59,3 @@ def one_transform(batch: int, size: int) -> Contenders:
     """The transform alone, for its growth with D."""
     x = torch.randn(batch, size)
     return {"whvi": lambda: fwht(x)}
-
-
-def layer_step(batch: int, size: int) -> Contenders:
-    """Forward and backward of a Bayesian layer, with its noise and KL, against nn.Linear."""
-    x, dy = torch.randn(batch, size, requires_grad=True), torch.randn(batch, size)
-    linear, bayesian = nn.Linear(size, size), WHVILinear(size, size)
-
-    def step(layer: nn.Module, outputs: Callable[[], tuple[Tensor, ...]]) -> Callable[[], None]:
-        leaves = [x, *layer.parameters()]
-
-        def run() -> None:
-            y, *others = outputs()
-            torch.autograd.backward((y, *others), (dy, *(None for _ in others)))
-            for leaf in leaves:
-                leaf.grad = None
-
-        return run
-
-    return {
-        "nn.Linear": step(linear, lambda: (linear(x),)),
-        "WHVILinear": step(bayesian, lambda: (bayesian(x), bayesian.kl())),
-    }

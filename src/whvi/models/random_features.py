@@ -12,8 +12,6 @@ from whvi.errors import ArgumentError, DtypeError, ShapeError
 from whvi.nn.parts import check_features
 from whvi.structure.random import Fastfood, OrthogonalRandomFeatures
 
-Projection = Callable[[Tensor], Tensor]
-
 
 class GaussianProjection(nn.Module):
     """Omega with rows ~ N(0, I), independent or, with ``orthogonal``, at right angles to each other in blocks.

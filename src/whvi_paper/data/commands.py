@@ -12,7 +12,8 @@ from whvi_paper.data.catalogue import DATASETS, named
 from whvi_paper.data.dataset import Dataset
 from whvi_paper.data.fetching import DataError
 
-COLUMNS = ("name", "task", "rows", "features", "outputs", "licence", "found")
+COLUMNS = ("name", "task", "rows", "features", "outputs", "found")
+"""As many as 80 characters hold."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -22,7 +23,7 @@ def add_commands(app: typer.Typer) -> None:
 
     @group.command("list", epilog="Example: whvi datasets list --verbose")
     def list_command(
-        verbose: Annotated[bool, typer.Option("--verbose", help="Also origins, files and their sha256.")] = False,
+        verbose: Annotated[bool, typer.Option("--verbose", help="Also origins, licences, files, sha256.")] = False,
     ) -> None:
         """All datasets, and where each was found. Set WHVI_DATA to a folder of your own copies."""
         show(verbose, Console())
@@ -57,10 +58,10 @@ def show(verbose: bool, console: Console) -> None:
     """Print the table, and with ``verbose`` what is known of each origin."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
-        table.add_column(column, no_wrap=column in ("name", "found"))
+        table.add_column(column, no_wrap=True)
     for dataset in DATASETS.values():
         numbers = f"{dataset.rows:,}", str(len(dataset.features)), str(len(dataset.targets))
-        table.add_row(dataset.name, dataset.task, *numbers, dataset.licence, place(dataset))
+        table.add_row(dataset.name, dataset.task, *numbers, place(dataset))
     console.print(table)
     if verbose:
         for line in origins():
@@ -68,9 +69,10 @@ def show(verbose: bool, console: Console) -> None:
 
 
 def origins() -> Iterator[str]:
-    """For each dataset its page, its note, and its files with what they are known by."""
+    """For each dataset its page, its note, its licence, and its files with what they are known by."""
     for dataset in DATASETS.values():
         yield f"\n{dataset.name}: {dataset.origin}" + (f" ({dataset.note})" if dataset.note else "")
+        yield f"  licence: {dataset.licence}"
         for file in dataset.files:
             known = (
                 f"sha256 {file.sha256}" if file.sha256 else "sha256 not known: rows, features and classes are checked"

@@ -31,6 +31,7 @@ from whvi_paper.exhibits import (
     uci_widths,
     yacht_width,
 )
+from whvi_paper.images.runs import cpu_seconds
 from whvi_paper.jobs import Job
 from whvi_paper.store import Record, Store
 
@@ -77,7 +78,8 @@ def show(name: str, store: Store, profile: str = "paper") -> Shown:
         shown = replace(shown, text=f"Profile {profile}: far fewer steps than the published numbers. {shown.text}")
     missing = sum(len(job.inputs) for job in jobs) - len(records)
     facts = {**shown.provenance, **provenance(records)}
-    return replace(shown, missing=missing, failed=store.failed(jobs), provenance=facts)
+    spent = {record["name"]: cpu_seconds(record) for record in records}
+    return replace(shown, missing=missing, failed=store.failed(jobs), cpu_seconds=spent, provenance=facts)
 
 
 def provenance(records: Sequence[Record]) -> dict[str, str]:

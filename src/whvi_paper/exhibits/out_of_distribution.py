@@ -6,7 +6,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from whvi_paper import grid
-from whvi_paper.blocks import Entry, Figure, Shown, Table, TextCell
+from whvi_paper.blocks import Block, Entry, Figure, Shown, Table, TextCell
 from whvi_paper.exhibits import convnets
 from whvi_paper.images.runs import COLOURS, NETWORKS, Runs, by_network, rows
 from whvi_paper.jobs import Job
@@ -41,18 +41,23 @@ TEXT = (
 
 
 def jobs(profile: str) -> list[Job]:
-    """Those of the table of networks: nothing is computed twice."""
+    """Those of the table of networks: nothing is computed twice. Some networks are not shown other images there."""
     return convnets.jobs(profile)
 
 
 def show(records: Sequence[Record]) -> Shown:
     """AUROC drawn and in numbers, and the error."""
-    runs = by_network(records)
+    runs = by_network(record for record in records if record["results"]["shifts"])
+    return Shown(NAME, TITLE, SOURCE, TEXT, blocks(runs) if runs else [], entries(runs))
+
+
+def blocks(runs: Runs) -> list[Block]:
+    """A figure and its numbers, then errors."""
     words = "AUROC of each kind of images, a panel for each network, a mark for each method; the table has the numbers."
     figure = Figure(
         "Telling images of another kind", draw(runs), "Filled: by entropy; hollow: by mutual information.", words
     )
-    return Shown(NAME, TITLE, SOURCE, TEXT, [figure, detection_table(runs), error_table(runs)], entries(runs))
+    return [figure, detection_table(runs), error_table(runs)]
 
 
 def entries(runs: Runs) -> list[Entry]:

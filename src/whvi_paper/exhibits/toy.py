@@ -1,6 +1,7 @@
 """The toy figure: functions that five methods hold for likely, and how near each comes to the samples of SGHMC."""
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -107,8 +108,9 @@ def draw(records: Sequence[Record]) -> "Canvas":
 
 def _entry(one: Record, near: Mapping[str, float]) -> Entry:
     return Entry(
-        NAME, _method(one), "toy", "mlp", 2, toy.WIDTH, "wasserstein", near[_method(one)], 0.0, 1,
-        cpu_seconds=one["cpu_seconds"], parameters=one["results"]["parameters"], records=(one["name"],),
+        NAME, _method(one), "toy", "mlp", 2, toy.WIDTH, "wasserstein", near[_method(one)], nan, 1,
+        cpu_seconds=one["cpu_seconds"], parameters=one["results"]["parameters"], failed=one["failures"],
+        records=(one["name"],),
     )  # fmt: skip
 
 

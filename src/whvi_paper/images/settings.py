@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
 from whvi.inference import SVI, NoisyKFAC, OneCycle
@@ -67,6 +67,24 @@ def native_precision() -> str:
     # The query is private, and is only there where torch was built with the library that it asks.
     there = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return "bf16" if there else "full"
+
+
+class Reduced(nn.Module):
+    """A network that computes in bf16, as it was trained; what it gives is in full precision. (N, ...) -> (N, K)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(x.device.type, torch.bfloat16):
+            found: Tensor = self.model(x)
+        return found.float()
+
+
+def as_trained(model: nn.Module, settings: Mapping[str, Any]) -> nn.Module:
+    """The model in the precision of complete settings: what is asked for predictions."""
+    return Reduced(model) if settings["precision"] == "bf16" else model
 
 
 def one_of(name: str, value: str, choices: Sequence[str]) -> None:

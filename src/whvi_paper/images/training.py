@@ -20,7 +20,7 @@ from whvi_paper.data import load
 from whvi_paper.data.catalogue import DATASETS, named
 from whvi_paper.data.table import Task as DataTask
 from whvi_paper.images.augmentation import Augment, Standardise
-from whvi_paper.images.settings import algorithm, complete, cycles
+from whvi_paper.images.settings import algorithm, as_trained, complete, cycles
 from whvi_paper.images.shifts import SHIFTS, Shift
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.store import name_of
@@ -46,7 +46,7 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
 
 def train_one(one: Inputs, folder: Path, report: Report) -> Results:
     """Fit, or take the weights of a fit that is done, and evaluate."""
-    task, story = trained(one, folder, report)
+    task, story = trained(one, folder, folder.parent / "models", report)
     return {
         **evaluate(task, one["samples"], one["seed"], SHIFTS if one.get("shifts", True) else {}),
         "parameters": task.parameters,
@@ -56,24 +56,31 @@ def train_one(one: Inputs, folder: Path, report: Report) -> Results:
     }
 
 
-def trained(one: Inputs, folder: Path, report: Report) -> tuple["Task", dict[str, Any]]:
+def trained(one: Inputs, folder: Path, models: Path, report: Report) -> tuple["Task", dict[str, Any]]:
     """A task whose network is fitted, by this call or an earlier one, and what only the fit knows: curve, CPU seconds.
 
     Cycles before the last are a run of its own, whose weights may be there already.
+
+    Args:
+        one: inputs.
+        folder: for checkpoints.
+        models: a folder for the weights, of all tasks.
+        report: called with the share of all cycles that is done.
     """
     task = Task(one)
-    weights = folder.parent / "models" / f"{name_of(one)}.safetensors"
+    weights = models / f"{name_of(one)}.safetensors"
     path = weights.with_suffix(".json")
     if not weights.exists():
         story: dict[str, Any] = {"curve": [], "training_cpu_seconds": 0.0}
+        begun = task.epochs_before / (task.epochs_before + task.epochs)
         if task.earlier is not None:
-            before, story = trained(task.earlier, folder.parent / name_of(task.earlier), report)
+            before, story = trained(task.earlier, folder / "earlier", models, lambda share: report(begun * share))
             task.model.load_state_dict(before.model.state_dict())
         clock = Clock(folder / FIT_TIMES)
 
         def told(share: float) -> None:
             clock.keep()
-            report(share)
+            report(begun + (1.0 - begun) * share)
 
         task.fit(folder, told)
         curve = [[task.epochs_before + epoch, *values] for epoch, *values in by_epoch(task.curve(folder))]
@@ -119,6 +126,7 @@ class Task:
         torch.manual_seed(one["seed"])
         self.model = convnet(one["model"], one["method"], classes=len(dataset.targets))
         self.settings = complete(self.model, one["configuration"])  # mistakes come before data
+        self.predictor = as_trained(self.model, self.settings)
         self.likelihood = Categorical(len(dataset.targets))
         self.parameters = sum(p.numel() for p in self.model.parameters())
         data = load(dataset.name)
@@ -169,7 +177,7 @@ class Task:
         """Metrics on the first test images, or on all."""
         x, y = (part[:rows] for part in self.test)
         return measure(
-            predict(self.model, x, samples, likelihood=self.likelihood, batch_rows=rows_at_once, seed=seed), y
+            predict(self.predictor, x, samples, likelihood=self.likelihood, batch_rows=rows_at_once, seed=seed), y
         )
 
     def save(self, path: Path) -> None:
@@ -198,7 +206,7 @@ def evaluate(task: Task, samples: int, seed: int, shifts: Mapping[str, Shift]) -
     x, labels = task.test
 
     def look(inputs: Tensor) -> Prediction:
-        return predict(task.model, inputs, samples, likelihood=task.likelihood, batch_rows=ROWS_AT_ONCE, seed=seed)
+        return predict(task.predictor, inputs, samples, likelihood=task.likelihood, batch_rows=ROWS_AT_ONCE, seed=seed)
 
     prediction = look(x)
     bins = reliability(prediction.mean, labels, BINS)

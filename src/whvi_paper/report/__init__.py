@@ -8,7 +8,7 @@
 from whvi_paper.report.compare import comparison_table
 from whvi_paper.report.document import markdown
 from whvi_paper.report.page import write_html
-from whvi_paper.report.results import entries_json, terminal_table
+from whvi_paper.report.results import entries_json, terminal_tables
 from whvi_paper.report.standing import tone
 
-__all__ = ["comparison_table", "entries_json", "markdown", "terminal_table", "tone", "write_html"]
+__all__ = ["comparison_table", "entries_json", "markdown", "terminal_tables", "tone", "write_html"]

@@ -76,10 +76,10 @@ def show(shown: "Sequence[Shown]", as_json: bool) -> None:
     """Print the entries of all exhibits."""
     from rich.console import Console
 
-    from whvi_paper.report import entries_json, terminal_table
+    from whvi_paper.report import entries_json, terminal_tables
 
     entries = [entry for exhibit in shown for entry in exhibit.entries]
     if as_json:
         typer.echo(entries_json(entries))
     else:
-        Console().print(terminal_table(entries))
+        Console().print(*terminal_tables(entries), sep="\n")

@@ -15,6 +15,7 @@ LABELS = {
 NAME_LENGTH = 10
 """Of the records' names that are shown; the complete ones are in the provenance and in ``whvi results --json``."""
 LEGEND = "In each field: our mean (std), then the paper's, then our distance to it in the paper's stds."
+OURS_LEGEND = "In each field: our mean (std)."
 BEST_LEGEND = "“Best in paper” is the paper's best method; its mark says how our WHVI stands to it."
 
 
@@ -45,7 +46,9 @@ def comparison_table(entries: Sequence[Entry], title: str, metrics: Sequence[str
         for row in dict.fromkeys(map(name, entries))
     ]
     head = [f"{label(metric)} {label(method) if method else 'best in paper'}" for metric, method in columns]
-    legend = (LEGEND, BEST_LEGEND) if any(method is None for _, method in columns) else (LEGEND,)
+    legend = [LEGEND if any(target(entry) is not None for entry in entries) else OURS_LEGEND]
+    if any(method is None for _, method in columns):
+        legend.append(BEST_LEGEND)
     return Table(title, ["dataset", *head], rows, " ".join(filter(None, (caption, *legend))))
 
 

@@ -2,8 +2,9 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from whvi_paper.blocks import Entry, Tone
@@ -33,21 +34,22 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def terminal_table(entries: Sequence[Entry]) -> "Table":
-    """A line for each entry, under the name of its exhibit: ours, the paper's, and how they stand to each other."""
+def terminal_tables(entries: Iterable[Entry]) -> Iterator["Table"]:
+    """A table for each exhibit, with a line for each entry: ours, the paper's, and how they stand to each other."""
+    for exhibit, group in groupby(entries, key=lambda entry: entry.exhibit):
+        yield _terminal_table(exhibit, group)
+
+
+def _terminal_table(exhibit: str, entries: Iterable[Entry]) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Our numbers beside the paper's", box=None, padding=(0, 1, 0, 0))  # fits 80 columns
+    table = Table(title=exhibit, title_style="bold", title_justify="left", box=None, padding=(0, 1, 0, 0))
     for name in ("dataset", "method", "metric"):
         table.add_column(name)
     for name in ("ours", "paper", "corrected", "distance", "n"):
-        table.add_column(name, justify="right")
-    exhibit = None
+        table.add_column(name, justify="right", no_wrap=True)
     for entry in entries:
-        if entry.exhibit != exhibit:
-            exhibit = entry.exhibit
-            table.add_row(Text(exhibit, style="bold"))
         kind = tone(entry)
         model = "" if entry.model == "mlp" else f" {entry.model}"
         shape = f" {entry.depth}x{entry.width}" if entry.depth else ""

@@ -89,11 +89,3 @@ def counts(entries: Iterable[Entry]) -> dict[Tone, int]:
     """How many entries there are of each tone."""
     tones = [tone(entry) for entry in entries]
     return {kind: tones.count(kind) for kind in Tone}
-
-
-def cpu_seconds(entries: Iterable[Entry]) -> float:
-    """CPU time behind the entries; metrics of the same runs count once."""
-    seconds: dict[Hashable, float] = {}
-    for entry in entries:
-        seconds[runs(entry)] = max(seconds.get(runs(entry), 0.0), entry.cpu_seconds or 0.0)
-    return sum(seconds.values())

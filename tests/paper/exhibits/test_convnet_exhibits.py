@@ -11,7 +11,7 @@ from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Table, Tone
 from whvi_paper.exhibits import convnets, find, out_of_distribution, reliability, show
 from whvi_paper.images.shifts import SHIFTS
-from whvi_paper.report import markdown, terminal_table
+from whvi_paper.report import markdown, terminal_tables
 from whvi_paper.report.standing import tone
 from whvi_paper.runner import run
 from whvi_paper.store import Record, Store, name_of
@@ -162,6 +162,13 @@ def test_images_of_another_kind() -> None:
     assert (found["auroc_entropy rotated"], found["error faded"]) == (0.8, 0.24)
 
 
+def test_a_network_that_was_not_shown_other_images_is_left_out() -> None:
+    unseen = record("resnet18", "whvi", 0.1, 0.3)
+    unseen["results"]["shifts"] = {}
+    assert out_of_distribution.show([*RECORDS, unseen]).entries == out_of_distribution.show(RECORDS).entries
+    assert out_of_distribution.show([unseen]).blocks == []
+
+
 def test_a_smoke_run_is_shown_by_all(tmp_path: Path) -> None:
     from rich.console import Console
 
@@ -175,4 +182,4 @@ def test_a_smoke_run_is_shown_by_all(tmp_path: Path) -> None:
     assert all(one.title in page for one in shown)
     assert len(list((tmp_path / "figures").iterdir())) == 2
     console = Console(width=120, record=True, quiet=True)
-    console.print(terminal_table(shown[0].entries))
+    console.print(*terminal_tables(shown[0].entries))

@@ -81,10 +81,20 @@ def exhibits() -> list[Shown]:
     ]
     nasty = Table(NASTY, [NASTY, "a | b"], [[TextCell(NASTY), TextCell(f"{NASTY}\n1 | 2", note=NASTY)]], NASTY)
     text = "All methods trained on 8 splits at once.\n\nRun it with `whvi reproduce uci-regression`."
+    spent = {"a record": 4 * 3600.0, "another": 4800.0}
     return [
-        Shown("uci-regression", "UCI regression, 2 x 128", "Table 3", text, [table], entries, 0, 4, facts),
+        Shown("uci-regression", "UCI regression, 2 x 128", "Table 3", text, [table], entries, 0, 4, spent, facts),
         Shown(
-            "speed", "Time against width", "Figure 6", "The transform wins from D = 64 on.", figures, [], 3, 0, facts
+            "speed",
+            "Time against width",
+            "Figure 6",
+            "The transform wins from D = 64 on.",
+            figures,
+            [],
+            3,
+            provenance=facts,
         ),
-        Shown(NASTY, NASTY, NASTY, NASTY, [nasty, Figure(NASTY, "<svg/>", NASTY, NASTY)], [], 0, 0, {NASTY: NASTY}),
+        Shown(
+            NASTY, NASTY, NASTY, NASTY, [nasty, Figure(NASTY, "<svg/>", NASTY, NASTY)], [], provenance={NASTY: NASTY}
+        ),
     ]

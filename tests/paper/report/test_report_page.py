@@ -86,13 +86,16 @@ def test_summary_counts_all_exhibits(shown: list[Shown]) -> None:
 
 
 def test_summary_of_all_counts_runs_that_exhibits_share_once_and_others_each(shown: list[Shown]) -> None:
-    def last(changes: dict[str, object], order: int = 1) -> list[str]:
-        other = replace(shown[0], entries=[replace(entry, exhibit="other", **changes) for entry in shown[0].entries])
+    def last(changes: dict[str, object], order: int = 1, **others: object) -> list[str]:
+        entries = [replace(entry, exhibit="other", **changes) for entry in shown[0].entries]
+        other = replace(shown[0], entries=entries, **others)
         return [cell.text for cell in summary_table([shown[0], other][::order]).rows[-1][1:]]
 
     same = {"model": "another name, paper and all"}
     assert last(same) == last(same, -1) == ["6 ▲, 6 ●, 4 ▼", "16 ▲, 16 ●, 16 ▼", "0 of 16", "–", "≤ 8", "5 h 20 min"]
-    assert last({"records": ()}) == ["12 ▲, 12 ●, 8 ▼", "32 ▲, 32 ●, 32 ▼", "0 of 32", "–", "≤ 8", "10 h 40 min"]
+    assert last({"records": ()}, cpu_seconds={"a third": 19200.0}) == [
+        "12 ▲, 12 ●, 8 ▼", "32 ▲, 32 ●, 32 ▼", "0 of 32", "–", "≤ 8", "10 h 40 min",
+    ]  # fmt: skip
 
 
 def test_summary_names_the_values_of_a_fact_or_counts_them() -> None:

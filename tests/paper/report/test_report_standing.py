@@ -9,9 +9,9 @@ from samples import DATASETS, METHODS, entry, regression
 
 from whvi.errors import ArgumentError
 from whvi_paper.blocks import Tone
-from whvi_paper.report import comparison_table, entries_json, terminal_table, tone
+from whvi_paper.report import comparison_table, entries_json, terminal_tables, tone
 from whvi_paper.report.compare import printed
-from whvi_paper.report.standing import against_best, counts, cpu_seconds, deviation
+from whvi_paper.report.standing import against_best, counts, deviation
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,7 @@ def test_what_was_not_run_is_a_dash_and_no_entry_twice() -> None:
         comparison_table([entry(), entry()], "", ["rmse"])
 
 
-def test_metrics_of_the_same_runs_cost_once() -> None:
-    assert cpu_seconds([entry(), entry(metric="mnll")]) == 600
-    assert cpu_seconds([entry(records=()), entry(metric="mnll", records=())]) == 600
-    assert cpu_seconds([entry(), entry(records=("d",)), entry(records=("e",), cpu_seconds=None)]) == 1200
+def test_every_number_is_counted_by_its_tone() -> None:
     assert counts(regression()) == {Tone.BETTER: 22, Tone.WITHIN: 22, Tone.WORSE: 20, Tone.PLAIN: 0}
 
 
@@ -138,8 +135,8 @@ def test_terminal_shows_ours_and_the_papers() -> None:
 
     entries = [entry(mean=0.85, metric="mnll", paper_corrected=0.77, dataset="powerplant"), entry(n=0, mean=math.nan)]
     console = Console(width=80, file=io.StringIO())
-    console.print(terminal_table(entries))
-    *_, exhibit, first, second = console.file.getvalue().splitlines()
-    assert exhibit.strip() == "uci-regression"
+    console.print(*terminal_tables([*entries, entry(exhibit="out-of-distribution")]))
+    exhibit, _, first, second, other, *_ = console.file.getvalue().splitlines()
+    assert (exhibit.strip(), other.strip()) == ("uci-regression", "out-of-distribution")
     assert " ".join(first.split()) == "powerplant 2x128 WHVI MNLL ● 0.85 (0.10) 0.69 (0.16) 0.77 +0.5 std 8"
     assert " ".join(second.split()) == "yacht 2x128 WHVI RMSE – 0.69 (0.16) 0"
