@@ -13,10 +13,20 @@ def whole_number(name: str, value: object, least: int = 1) -> int:
     ...
     whvi.errors.ArgumentError: in_features must be at least 1, got 0
     """
+    found = any_whole_number(name, value)
+    if found < least:
+        raise ArgumentError(f"{name} must be at least {least}, got {found}")
+    return found
+
+
+def any_whole_number(name: str, value: object) -> int:
+    """``value``, if it is an int of any size and sign, as seeds are.
+
+    >>> any_whole_number("seed", -7)
+    -7
+    """
     if isinstance(value, bool) or not isinstance(value, Integral):  # numpy's whole numbers are Integral too
         raise InputTypeError(f"{name} must be an int, got {value!r}")
-    if value < least:
-        raise ArgumentError(f"{name} must be at least {least}, got {value}")
     return int(value)
 
 
@@ -28,8 +38,20 @@ def positive_number(name: str, value: object) -> float:
     ...
     whvi.errors.ArgumentError: learning_rate must be positive and finite, got -0.001
     """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
-    if not 0.0 < float(value) < float("inf"):
+    found = number(name, value)
+    if not 0.0 < found < float("inf"):
         raise ArgumentError(f"{name} must be positive and finite, got {value}")
+    return found
+
+
+def number(name: str, value: object) -> float:
+    """``value``, if it is a number.
+
+    >>> number("p", "a half")
+    Traceback (most recent call last):
+    ...
+    whvi.errors.InputTypeError: p must be a number, got str
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):  # numpy's numbers are Real too
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
     return float(value)

@@ -343,3 +343,48 @@ def test_a_model_without_numbers_starts_from_the_prior(make: Callable[[], nn.Mod
         bayesianize(model)
     bayesian = bayesianize(model, init="prior").model
     assert all(parameter.is_meta for parameter in bayesian.parameters())
+
+
+def test_in_place_reaches_layers_in_lists_tuples_and_dicts() -> None:
+    class Ordered(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16)
+            self._order, self.pair, self.named = [self.a], (1, [self.b]), {"c": (self.c, self.forward)}
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.named["c"][0](self.pair[1][0](self._order[0](x)))
+            return y
+
+    model = Ordered()
+    order = model._order
+    bayesian, _ = bayesianize(model, inplace=True)
+    assert bayesian is model
+    assert model._order is order
+    assert (model._order[0], model.pair[1][0], model.named["c"][0]) == (model.a, model.b, model.c)
+    assert all(isinstance(layer, WHVILinear) for layer in (model.a, model.b, model.c))
+    assert model.pair[0] == 1
+
+
+def test_the_sentence_about_replaced_layers_is_about_them() -> None:
+    _, report = bayesianize(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)), skip=("2",), init="prior")
+    assert "1 layer replaced: 16,640 -> 1,152 parameters (6.9 %). Whole model: 19,210 -> 3,722." in str(report)
+
+
+def test_a_converted_network_may_view() -> None:
+    class Viewing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.features = nn.Sequential(nn.Conv2d(8, 16, 3), nn.BatchNorm2d(16), nn.ReLU())
+            self.head = nn.Linear(16 * 36, 64)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.features(x)
+            y: Tensor = self.head(h.view(h.size(0), -1))
+            return y
+
+    model, report = bayesianize(Viewing(), init="prior")
+    x = torch.randn(5, 8, 8, 8)
+    assert len(report.replaced) == 2
+    assert model(x).shape == (5, 64)
+    assert whvi.predict(model, x, 4).mean.shape == (5, 64)

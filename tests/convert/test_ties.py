@@ -141,3 +141,11 @@ def test_merged_layers_are_tied(kind: str) -> None:
     model, _ = converted(kind)
     apart = to_dense(model, {layer: layer.draw() for layer in bayesian_layers(model)})
     assert apart.other.weight is not apart.one.weight
+
+
+def test_tied_layers_have_one_prior_of_constant_weight_variance() -> None:
+    prior = whvi.posterior.ConstantWeightVariance(0.1)
+    one, other = nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)
+    other.weight = one.weight
+    bayesian, _ = bayesianize(nn.Sequential(one, other), prior_variance=prior)
+    assert torch.equal(whvi.kl(bayesian), bayesian_layers(bayesian)[0].kl())

@@ -2,7 +2,17 @@
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from whvi.errors import WhviError
 from whvi.inference.batches import LoaderBatches, RowStream, StackedBatches, TensorBatches
@@ -88,3 +98,28 @@ def test_bad_loaders_are_explained() -> None:
         first(DataLoader(TensorDataset(*DATA), batch_size=64, drop_last=True))
     with pytest.raises(WhviError, match="n_data is 3"):
         first(DataLoader(TensorDataset(*DATA), batch_size=6), n_data=3)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "rows"),
+    [
+        (SubsetRandomSampler(range(10)), 10),
+        (RandomSampler(range(100), num_samples=30), 100),
+        (SequentialSampler(range(100)), 100),
+        (WeightedRandomSampler([1.0] * 100, 100), 100),
+    ],
+)
+def test_rows_are_those_of_the_sampler(sampler: Sampler[int], rows: int) -> None:
+    data = TensorDataset(torch.zeros(100, 1), torch.zeros(100, 1))
+    loader = DataLoader(data, batch_size=5, sampler=sampler)
+    assert LoaderBatches(loader, Gaussian(), None, 0).n_data == rows
+    batches = DataLoader(data, batch_sampler=BatchSampler(sampler, 5, drop_last=False))
+    assert LoaderBatches(batches, Gaussian(), None, 0).n_data == rows
+
+
+def test_a_sampler_that_may_mean_anything_needs_n_data() -> None:
+    data = TensorDataset(torch.zeros(100, 1), torch.zeros(100, 1))
+    loader = DataLoader(data, batch_size=5, sampler=WeightedRandomSampler([1.0] * 100, 30))
+    with pytest.raises(WhviError, match="a WeightedRandomSampler, gives 30 of 100 rows; give n_data"):
+        LoaderBatches(loader, Gaussian(), None, 0)
+    assert LoaderBatches(loader, Gaussian(), 100, 0).n_data == 100

@@ -339,8 +339,8 @@ def test_twenty_kills_leave_whole_checkpoints(tmp_path: Path) -> None:
     ("change", "error", "message"),
     [
         ({"step": -1}, ArgumentError, "step must be at least 0, got -1"),
-        ({"step": "3"}, InputTypeError, "step must be an int, got str"),
-        ({"step": True}, InputTypeError, "step must be an int, got bool"),
+        ({"step": "3"}, InputTypeError, "step must be an int, got '3'"),
+        ({"step": True}, InputTypeError, "step must be an int, got True"),
         ({"keep": 0}, ArgumentError, "keep must be at least 1, got 0"),
         ({"state": [1]}, InputTypeError, "state must be a dict"),
         ({"state": {"x": torch.ones(1)}}, InputTypeError, r"checkpoint\['state'\]\['x'\] is of type Tensor"),

@@ -159,3 +159,16 @@ def test_good_targets_are_brought_into_shape() -> None:
 def test_bad_settings_are_explained(make: object, message: str) -> None:
     with pytest.raises(WhviError, match=message):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["scalar", "output", "input", "one output", "bernoulli"])
+def test_targets_of_another_shape_are_not_broadcast(name: str) -> None:
+    """(N,) against (N, 1) would be every row with every target."""
+    likelihood = CASES[name]
+    f = torch.zeros(ROWS, likelihood.features)
+    for y in (torch.zeros(ROWS), torch.zeros(ROWS, likelihood.outputs + 1)):
+        for method in (likelihood.log_prob, *([likelihood.cdf] if isinstance(likelihood, Gaussian) else [])):
+            with pytest.raises(
+                WhviError, match=rf"takes \(rows, {likelihood.outputs}\); likelihood.targets\(y\) gives"
+            ):
+                method(f, y)

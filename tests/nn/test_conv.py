@@ -1,5 +1,7 @@
 """WHVIConv2d under fixed draws is torch's convolution with its dense weight, whatever the geometry."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -103,3 +105,24 @@ def test_refuses_inputs_that_do_not_fit() -> None:
         layer(torch.randn(2, 3, 8, 8))
     with pytest.raises(whvi.WhviError, match="smaller than the kernel"):
         layer(torch.randn(2, 4, 2, 8))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        whvi.nn.WHVIConv2d,
+        whvi.nn.MeanFieldConv2d,
+        whvi.nn.MatrixGaussianConv2d,
+        lambda *sizes, **options: whvi.nn.LowRankMCDropoutConv2d(*sizes, 2, **options),
+    ],
+)
+def test_attributes_are_those_of_conv2d(make: Callable[..., nn.Module]) -> None:
+    options = {"stride": 2, "padding": 1, "padding_mode": "reflect"}
+    layer, plain = make(3, 4, (3, 5), **options), nn.Conv2d(3, 4, (3, 5), **options)
+    for name in ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "padding_mode"):
+        assert getattr(layer, name) == getattr(plain, name)
+
+
+def test_channels_last_images_stay_so() -> None:
+    x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    assert WHVIConv2d(3, 4, 3, draws="example")(x).is_contiguous(memory_format=torch.channels_last)

@@ -3,12 +3,13 @@
 import threading
 from copy import deepcopy
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import whvi
-from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear, TensorFactorisedLinear, WHVILinear
 
 
 @pytest.fixture
@@ -201,3 +202,26 @@ def test_draws_of_a_strange_shape_are_refused(x: Tensor) -> None:
 def test_shapes_without_numbers() -> None:
     layers = [WHVILinear(5, 7, device="meta"), MeanFieldLinear(7, 2, device="meta")]
     assert nn.Sequential(*layers)(torch.empty(3, 5, device="meta")).shape == (3, 2)
+
+
+@pytest.mark.parametrize("make", [MeanFieldLinear, TensorFactorisedLinear, WHVILinear])
+def test_layers_of_all_kinds_that_share_a_posterior_share_its_draw(make: type[MeanFieldLinear]) -> None:
+    one, other = make(8, 8), make(8, 8)
+    for name, part in one.named_children():
+        setattr(other, name, part)
+    network = nn.Sequential(one, other)
+    with whvi.sampling(network) as draws:
+        assert torch.equal(one.weight(draws[one]), other.weight(draws[other]))
+        assert torch.equal(one.bias_value(draws[one]), other.bias_value(draws[other]))
+    assert torch.equal(whvi.kl(network), one.kl())
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    eight, x = np.int64(8), torch.ones(2, 8)
+    layer = WHVILinear(eight, eight)
+    assert torch.equal(
+        whvi.predict(layer, x, np.int64(3), seed=np.int64(5)).mean, whvi.predict(layer, x, 3, seed=5).mean
+    )
+    with whvi.sampling(layer, np.int64(2)):
+        assert layer(torch.ones(4, 8)).shape == (4, 8)
+    assert MCDropout(nn.Linear(2, 2), np.float32(0.25)).p == 0.25

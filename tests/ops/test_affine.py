@@ -107,3 +107,10 @@ def test_refusals_are_those_of_the_two_operators() -> None:
     leaves, one, _ = both("cut")
     with pytest.raises(whvi.WhviError, match="s1 has shape"):
         one(leaves[0], torch.ones(4, dtype=torch.float64), *leaves[2:])
+
+
+def test_a_layer_without_numbers_is_refused_and_not_read() -> None:
+    """Built on "meta" and never filled."""
+    for bias in (True, False):
+        with pytest.raises(whvi.WhviError, match="is on meta, but x is on cpu"):
+            whvi.nn.WHVILinear(8, 8, bias).to("meta")(torch.randn(3, 8))

@@ -70,3 +70,10 @@ def test_package_without_kernel_says_so_and_works(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.tensor(values[0]), y)
     torch.testing.assert_close(torch.tensor(values[1]), p.grad)
     assert values[2] == [3.0, -1.0]
+
+
+def test_the_transform_is_not_computed_in_half_precision() -> None:
+    x = torch.randn(4, 256)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = fallback.fwht(x, 1.0)
+    torch.testing.assert_close(found, fallback.fwht(x, 1.0), rtol=0, atol=0)

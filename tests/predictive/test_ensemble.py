@@ -299,3 +299,16 @@ def states_of(model: nn.Module, **changes: Tensor) -> dict[str, Tensor]:
 def test_errors_say_what_is_wrong(make: object, error: type[WhviError], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+def test_whole_model_functions_do_not_overlook_its_layers() -> None:
+    """They have no common KL or draw, and none of them is zero or fixed."""
+    ensemble = Ensemble([nn.Sequential(WHVILinear(3, 4), nn.Linear(4, 1)) for _ in range(2)])
+    wrapped = nn.Sequential(nn.Linear(3, 3), ensemble)
+    for call in (whvi.kl, whvi.sampling, whvi.mean_mode, whvi.to_dense, lambda model: predict(model, torch.ones(2, 3))):
+        with pytest.raises(WhviError, match=r"holds a Ensemble of networks with Bayesian layers.*\.member\(i\)"):
+            call(wrapped)
+    with pytest.raises(WhviError, match="no common KL"):
+        whvi.kl(ensemble)
+    assert predict(ensemble, torch.ones(2, 3), 4).mean.shape == (2, 1)
+    assert float(whvi.kl(Ensemble([nn.Linear(3, 4), nn.Linear(3, 4)]))) == 0.0

@@ -90,3 +90,14 @@ def test_folders_of_other_things_are_errors(tmp_path: Path) -> None:
     checkpoint.save(tmp_path / "run", 0, {"a": torch.zeros(1)}, {"steps": 1})
     with pytest.raises(CheckpointError, match="not of an estimator"):
         WHVIRegressor.load(tmp_path / "run")
+
+
+def test_what_is_not_such_an_estimator_is_not_replaced(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path / "run", 20, {"weight": torch.zeros(1)}, {"step": 20})
+    ESTIMATORS["truth"]().save(tmp_path / "classifier")
+    model = ESTIMATORS["regressor"]()
+    for name, held in (("run", "a checkpoint of another kind"), ("classifier", "a WHVIClassifier")):
+        before = sorted(path.name for path in (tmp_path / name).iterdir())
+        with pytest.raises(CheckpointError, match=f"holds {held}, which a WHVIRegressor would replace"):
+            model.save(tmp_path / name)
+        assert sorted(path.name for path in (tmp_path / name).iterdir()) == before

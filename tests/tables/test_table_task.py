@@ -111,3 +111,9 @@ def test_too_small_a_share_is_refused() -> None:
         held_out(Target(CLASSIFICATION, "", np.repeat(np.arange(50).astype(str), 2)), 0.2, seed=0)
     with pytest.raises(ArgumentError, match="of 20 rows leaves fewer than 2"):
         held_out(Target(REGRESSION, "", np.arange(20.0)), 0.05, seed=0)
+
+
+def test_true_and_false_are_two_classes_however_they_are_spelled() -> None:
+    found = read_target(pd.Series(["True", "true", "FALSE", "False", "True", "False"] * 2, name="y"))
+    assert found.reason == "true or false"
+    assert found.values.tolist() == ["True", "True", "False", "False", "True", "False"] * 2

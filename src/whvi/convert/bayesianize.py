@@ -22,6 +22,9 @@ from whvi.posterior.spec import Spec
 _SEQUENCES = (nn.MultiheadAttention, nn.Transformer, RNNBase, nn.Embedding, nn.Conv1d)
 """Modules of models whose linear layers may see several positions of one example."""
 
+_OF_MODULES = frozenset(vars(nn.Module()))
+"""Attributes of every module, which torch keeps."""
+
 _TIME_FIRST = "batch_first=False: whvi.predict and whvi.fit take axis 0 of x for examples; transpose x in forward"
 
 
@@ -101,12 +104,28 @@ def exchange(model: nn.Module, new: dict[nn.Module, nn.Module], inplace: bool) -
             for name, child in parent._modules.items():
                 if child in new:
                     parent._modules[name] = new[child]
+            for name, value in vars(parent).items():
+                if name not in _OF_MODULES:  # a list of layers that forward goes through, say
+                    vars(parent)[name] = _with_new(value, new)
     else:
         # A copy that believes to have copied these modules already takes the new ones, at all places.
         model = deepcopy(model, {id(module): other for module, other in new.items()})
     for module in model.modules():
         _call_by_call(module)
     return model
+
+
+def _with_new(value: object, new: dict[nn.Module, nn.Module]) -> object:
+    """An attribute with other modules in its lists, tuples and dicts; lists and dicts are changed in place."""
+    if isinstance(value, nn.Module):
+        return new.get(value, value)
+    if isinstance(value, list):
+        value[:] = [_with_new(part, new) for part in value]
+    elif type(value) is tuple:
+        return tuple(_with_new(part, new) for part in value)
+    elif isinstance(value, dict):
+        value |= {key: _with_new(part, new) for key, part in value.items()}
+    return value
 
 
 def _call_by_call(module: nn.Module) -> None:

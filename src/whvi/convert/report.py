@@ -83,9 +83,10 @@ class Report:
             if draws:
                 lines.append(f'{kind} draw once for each {one if draws == "example" else "call"} (draws="{draws}").')
         count = len(self.replaced)
+        before, after = sum(row.before for row in self.replaced), sum(row.after for row in self.replaced)
         lines.append(
-            f"{count} layer{'s' * (count != 1)} replaced: {self.before:,} -> {self.after:,} parameters "
-            f"({100 * self.share:.1f} %). Whole model: {self.total_before:,} -> {self.total_after:,}."
+            f"{count} layer{'s' * (count != 1)} replaced: {before:,} -> {after:,} parameters "
+            f"({100 * after / max(before, 1):.1f} %). Whole model: {self.total_before:,} -> {self.total_after:,}."
         )
         return "\n".join(lines)
 

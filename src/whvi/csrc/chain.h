@@ -269,10 +269,13 @@ struct ChainRunner {
   using T = Compute<S>;
   static constexpr int kFullWidth = kVectorBytes / (int)sizeof(T);
 
-  template <class F>  // rows shorter than a vector use the one-lane instance of the same code
+  // Rows shorter than a vector use narrower instances of the same code: half of a long vector, or one lane.
+  template <class F>
   static void with_width(int64_t size, F&& f) {
-    if (size >= kFullWidth) f(std::integral_constant<int, kFullWidth>{});
-    else f(std::integral_constant<int, 1>{});
+    if (size >= kFullWidth) return f(std::integral_constant<int, kFullWidth>{});
+    if constexpr (kVectorBytes > 32)
+      if (size == kFullWidth / 2) return f(std::integral_constant<int, kFullWidth / 2>{});
+    f(std::integral_constant<int, 1>{});
   }
   // The rows of an operand in the order of the walk: `next()` goes to the next row, `(k)` is block k of this one.
   template <class P>

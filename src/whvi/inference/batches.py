@@ -150,10 +150,7 @@ class LoaderBatches(Batches):
     def __init__(self, loader: "DataLoader[Any]", likelihood: Likelihood, n_data: int | None, seed: int) -> None:
         self.loader, self.likelihood, self.seed = loader, likelihood, seed
         if n_data is None:
-            try:
-                n_data = len(loader.dataset)  # type: ignore[arg-type]
-            except TypeError:
-                raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
+            n_data = rows_of(loader)
             if n_data == 0:
                 raise ArgumentError("the DataLoader has no rows; give at least one example")
         self.n_data, self.rows = whole_number("n_data", n_data), loader.batch_size
@@ -208,6 +205,31 @@ class LoaderBatches(Batches):
             if count == 0:
                 raise ArgumentError("the DataLoader gave no batch; does drop_last leave any?")
             epoch += 1
+
+
+def rows_of(loader: "DataLoader[Any]") -> int:
+    """N: the rows that passes over a loader are about, those of its data set or of the subset that its sampler takes.
+
+    >>> from torch.utils.data import DataLoader, SubsetRandomSampler
+    >>> rows_of(DataLoader(list(range(100)), sampler=SubsetRandomSampler(range(10))))
+    10
+    """
+    from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
+
+    try:
+        rows = len(loader.dataset)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
+    sampler: Any = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    if isinstance(sampler, SubsetRandomSampler):
+        return len(sampler)
+    whole = (SequentialSampler, RandomSampler, DistributedSampler)  # a pass may be shorter, but is of all rows
+    if isinstance(sampler, whole) or not hasattr(sampler, "__len__") or len(sampler) == rows:
+        return rows
+    raise ArgumentError(
+        f"the sampler of this DataLoader, a {type(sampler).__name__}, gives {len(sampler)} of {rows} rows; "
+        "give n_data, the rows that training is about"
+    )
 
 
 def digest(*tensors: Tensor) -> str:

@@ -93,6 +93,8 @@ def expected_log_likelihood(
     draws = _draws(model, samples)
     with fixing(draws) if draws else nullcontext():
         f = model(x if samples == 1 else x.repeat(samples, *(1,) * (x.ndim - 1)))
+    if not isinstance(f, Tensor):
+        raise InputTypeError(f"the model must give a torch.Tensor, got {type(f).__name__}; wrap it to give one")
     if tuple(f.shape) != (samples * len(x), likelihood.features):
         raise ShapeError(
             f"the model gives {tuple(f.shape)} for {samples * len(x)} rows, but {type(likelihood).__name__} takes "

@@ -4,7 +4,7 @@ from hashlib import blake2b
 
 import torch
 
-from whvi.errors import InputTypeError
+from whvi.arguments import any_whole_number
 
 
 def mix(seed: int, *words: int | str) -> int:
@@ -13,8 +13,7 @@ def mix(seed: int, *words: int | str) -> int:
     >>> mix(0, "noise", 1) == mix(0, "noise", 1), mix(0, "noise", 1) == mix(0, "noise", 2)
     (True, False)
     """
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InputTypeError(f"seed must be an int, got {seed!r}")
+    seed = any_whole_number("seed", seed)
     return int.from_bytes(blake2b(repr((seed, words)).encode(), digest_size=8).digest()) >> 1
 
 

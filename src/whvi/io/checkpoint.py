@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, CheckpointError, InputTypeError
 from whvi.io import atomic, packing, record
 
@@ -51,8 +52,8 @@ def save(
     ...     steps(folder), load(folder)
     ([20, 30], Checkpoint(step=30, tensors={'weight': tensor([30., 30.])}, state={'best': inf}))
     """
-    _check_count("step", step, 0)
-    _check_count("keep", keep, 1)
+    whole_number("step", step, least=0)
+    whole_number("keep", keep)
     if not isinstance(state, dict):
         raise InputTypeError(f"state must be a dict that JSON can hold, got {type(state).__name__}")
     folder = Path(folder)
@@ -178,10 +179,3 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read ({error.strerror}), but must be readable") from error
-
-
-def _check_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputTypeError(f"{name} must be an int, got {type(value).__name__}")
-    if value < least:
-        raise ArgumentError(f"{name} must be at least {least}, got {value}")

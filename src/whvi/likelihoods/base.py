@@ -60,6 +60,14 @@ class Likelihood(nn.Module, ABC):
         """Standard deviation of the noise, where there is one number for it."""
         return None
 
+    def check_targets(self, y: Tensor) -> None:
+        """Raise ShapeError unless y is (..., outputs): a vector (N,) would be set against every row of f (N, 1)."""
+        if y.ndim < 2 or y.shape[-1] != self.outputs:
+            raise ShapeError(
+                f"y has shape {tuple(y.shape)}, but {type(self).__name__} takes (rows, {self.outputs}); "
+                "likelihood.targets(y) gives it that shape"
+            )
+
     def check(self, f: Tensor) -> None:
         """Raise ShapeError unless f is (..., N, features)."""
         if f.ndim < 2 or f.shape[-1] != self.features:

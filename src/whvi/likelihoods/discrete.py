@@ -108,6 +108,7 @@ class Bernoulli(Discrete):
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
         """(..., N, outputs), (N, outputs) of 0 and 1 -> (..., N)."""
+        self.check_targets(y)
         return (logsigmoid(-f) + y * f).sum(-1)
 
     def mean(self, f: Tensor) -> Tensor:

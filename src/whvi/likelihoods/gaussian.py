@@ -64,6 +64,7 @@ class Gaussian(Likelihood):
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
         """Sum over outputs of log N(y; f, variance): (..., N, features), (N, outputs) -> (..., N)."""
+        self.check_targets(y)
         mean, log_variance = self._parts(f)
         square = (y - mean).square() * (-log_variance).exp()
         return -0.5 * (square + (log_variance + _LOG_2_PI)).sum(-1)
@@ -82,6 +83,7 @@ class Gaussian(Likelihood):
 
     def cdf(self, f: Tensor, y: Tensor) -> Tensor:
         """Phi((y - f) / std)."""
+        self.check_targets(y)
         distance = (self.mean(f) - y) * (-0.5 * self._log_variance(f)).exp()
         value: Tensor = 0.5 * torch.erfc(distance * 0.5**0.5)  # all digits, far out as well
         return value

@@ -86,12 +86,12 @@ class BayesianLayer(nn.Module, ABC):
         else:
             draw = Draw(draw_seed(device=x.device), None if self.draws == "example" else ())
         if draw is None or draw.shape == ():
-            return self.evaluate(x, draw)
+            return as_laid_out(self.evaluate(x, draw), x, self.feature_axes)
         lead = tuple(x.shape[: x.ndim - self.feature_axes])
         if draw.shape is None:
             if draw.rows > 1 and (not lead or lead[0] % draw.rows):
                 raise PartsError(f"x has shape {tuple(x.shape)}, but its first axis must be the {draw.rows} rows")
-            return self.evaluate(x, Draw(draw.seed, lead, shared=draw.shared))
+            return as_laid_out(self.evaluate(x, Draw(draw.seed, lead, shared=draw.shared)), x, self.feature_axes)
         if len(draw.shape) > 1:
             raise ArgumentError(f"a forward pass takes draws of shape () or (S,), got {draw.shape}; flatten them")
         parts = draw.shape[0]
@@ -101,7 +101,14 @@ class BayesianLayer(nn.Module, ABC):
                 f"x has shape {tuple(x.shape)}, but its first axis must be {parts} equal parts{each}, one for each "
                 f"draw; repeat x {parts} times along it"
             )
-        return self.evaluate(x.unflatten(0, (parts, -1)), draw).flatten(0, 1)
+        return as_laid_out(self.evaluate(x.unflatten(0, (parts, -1)), draw).flatten(0, 1), x, self.feature_axes)
+
+
+def as_laid_out(y: Tensor, x: Tensor, feature_axes: int) -> Tensor:
+    """y as torch's own layer would lay it out in memory, so that ``view`` takes it: in order, or, for images that are
+    not in order themselves, as they come."""
+    images = feature_axes > 1 and not x.is_contiguous()
+    return y if images or y.is_contiguous() else y.contiguous()
 
 
 def autocast(x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from whvi.nn.draws import Draw
-from whvi.nn.geometry import ConvGeometry, Size
+from whvi.nn.geometry import ConvGeometry, Convolutional, Size
 from whvi.nn.parts import in_precision_of
 from whvi.nn.structured import StructuredLayer
 from whvi.nn.vectors import add_bias
@@ -13,7 +13,7 @@ from whvi.posterior.spec import Spec
 from whvi.structure import make_plan
 
 
-class WHVIConv2d(StructuredLayer):
+class WHVIConv2d(Convolutional, StructuredLayer):
     """A convolution whose filters, as a matrix (out_channels, in_channels * kernel area), are W = A diag(g) B.
 
     Args:
@@ -31,8 +31,6 @@ class WHVIConv2d(StructuredLayer):
     >>> layer(torch.randn(2, 3, 8, 8)).shape
     torch.Size([2, 16, 8, 8])
     """
-
-    feature_axes = 3
 
     def __init__(
         self,

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from whvi.arguments import whole_number
+from whvi.arguments import number, whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
-from whvi.nn.geometry import ConvGeometry, Size, geometry_of
+from whvi.nn.geometry import ConvGeometry, Convolutional, Size, geometry_of
 from whvi.nn.parts import check_features, in_precision_of, start_variance
 from whvi.nn.vectors import add_bias, make_bias, repeated, shape_of
 from whvi.ops import normal
@@ -34,14 +34,14 @@ class Dropout(BayesianLayer):
 
     def __init__(self, inputs: int, p: float, prior_variance: float, draws: str) -> None:
         super().__init__(draws)
-        if isinstance(p, bool) or not isinstance(p, int | float):
-            raise InputTypeError(f"p must be a number, got {type(p).__name__}")
-        if not 0.0 <= p < 1.0:
+        self.inputs, self.p = inputs, number("p", p)
+        if not 0.0 <= self.p < 1.0:
             raise ArgumentError(f"p must be at least 0 and less than 1, got {p}")
-        self.inputs = inputs
-        self.p, self.keep = float(p), 1.0 - p
+        self.keep = 1.0 - self.p
         self.prior_variance = float(GaussianPrior(prior_variance).variance)
-        self._threshold = NormalDist().inv_cdf(p) if p > 0.0 else -inf  # a normal is below it with probability p
+        self._threshold = (
+            NormalDist().inv_cdf(self.p) if self.p > 0.0 else -inf
+        )  # a normal is below it with probability p
 
     def mask(self, draw: Draw, dtype: torch.dtype, axes: int = 0) -> Tensor:
         """What the inputs are multiplied by, 0 or 1 / keep: (*draw.shape, 1 * axes, inputs)."""
@@ -139,7 +139,7 @@ class MCDropout(Dropout):
             self.geometry.check(x)
 
 
-class LowRankMCDropoutConv2d(Dropout):
+class LowRankMCDropoutConv2d(Convolutional, Dropout):
     """A convolution with few filters, dropout on their outputs, and a 1 x 1 convolution: W = U diag(z) V / (1 - p).
 
     Args:
@@ -158,8 +158,6 @@ class LowRankMCDropoutConv2d(Dropout):
     >>> layer(torch.randn(2, 16, 8, 8)).shape, sum(p.numel() for p in layer.parameters())
     (torch.Size([2, 32, 6, 6]), 736)
     """
-
-    feature_axes = 3
 
     def __init__(
         self,
@@ -183,7 +181,7 @@ class LowRankMCDropoutConv2d(Dropout):
     ) -> None:
         if groups != 1:
             raise ArgumentError(f"groups must be 1, because the filters are shared by all outputs; got {groups}")
-        self.out_channels = whole_number("out_channels", out_channels)
+        out_channels = whole_number("out_channels", out_channels)
         super().__init__(whole_number("rank", rank), p, prior_variance, draws)
         self.geometry = ConvGeometry(in_channels, rank, kernel_size, stride, padding, dilation, 1, padding_mode)
         fan_in = prod(self.geometry.weight_shape[1:])
@@ -198,6 +196,11 @@ class LowRankMCDropoutConv2d(Dropout):
         filters, mixing = (in_precision_of(x, part.mean) for part in (self.filters, self.mixing))
         h = self.drop(self.geometry.convolve(x, filters.reshape(self.geometry.weight_shape)), draw)
         return add_bias(linear(h.movedim(-3, -1), mixing), self.bias, draw, 0).movedim(-1, -3)
+
+    @property
+    def out_channels(self) -> int:
+        """Of the output; the geometry is that of the filters."""
+        return self.mixing.mean.shape[0]
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """U diag(z) V / keep at a draw, or U V: (*draw.shape, out_channels, in_channels, kernel height and width)."""

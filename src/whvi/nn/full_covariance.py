@@ -1,11 +1,14 @@
 """A linear layer whose weights of each output are jointly Gaussian: all that a Gaussian posterior can say."""
 
+from math import log
 from typing import Any
 
 from torch import Tensor
 
 from whvi.nn.mean_field import MeanFieldLinear
+from whvi.nn.parts import start_variance
 from whvi.posterior import FullGaussian
+from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
 
 
@@ -24,8 +27,8 @@ class FullCovarianceLinear(MeanFieldLinear):
 
     def __init__(self, in_features: int, out_features: int, bias: bool | Spec = True, **options: Any) -> None:
         super().__init__(in_features, out_features, bias, **options)
-        start = self.weights
-        self.weights = FullGaussian(start.mean.detach(), start.log_std[0, 0].item())
+        variance = start_variance(options.get("weight_variance"), 1.0 / in_features)
+        self.weights = FullGaussian(self.weights.mean.detach(), LOG_STD + 0.5 * log(variance))
 
     def spread(self, x: Tensor) -> Tensor:
         """Variance of the outputs, x^T L_k L_k^T x: (..., in) -> (..., out)."""

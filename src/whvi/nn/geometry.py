@@ -156,6 +156,48 @@ class ConvGeometry:
         return functional.pad(x, self._margins, "constant" if self.padding_mode == "zeros" else self.padding_mode)
 
 
+class Convolutional:
+    """What a layer with a geometry answers as nn.Conv2d does."""
+
+    geometry: ConvGeometry
+    feature_axes = 3
+
+    @property
+    def in_channels(self) -> int:
+        """Of the input."""
+        return self.geometry.in_channels
+
+    @property
+    def out_channels(self) -> int:
+        """Of the output."""
+        return self.geometry.out_channels
+
+    @property
+    def kernel_size(self) -> Pair:
+        """Height and width."""
+        return self.geometry.kernel_size
+
+    @property
+    def stride(self) -> Pair:
+        """Down and across."""
+        return self.geometry.stride
+
+    @property
+    def padding(self) -> Pair | str:
+        """Above and below, left and right; or "same" or "valid"."""
+        return self.geometry.padding
+
+    @property
+    def dilation(self) -> Pair:
+        """Down and across."""
+        return self.geometry.dilation
+
+    @property
+    def padding_mode(self) -> str:
+        """What the margins are filled with."""
+        return self.geometry.padding_mode
+
+
 def geometry_of(layer: nn.Conv2d | ConvGeometry) -> dict[str, Any]:
     """What a convolution is called by, apart from its weight: arguments of ``nn.Conv2d`` and ``ConvGeometry``."""
     names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")

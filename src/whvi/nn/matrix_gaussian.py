@@ -11,7 +11,7 @@ from whvi.arguments import whole_number
 from whvi.errors import InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
-from whvi.nn.geometry import ConvGeometry, Size
+from whvi.nn.geometry import ConvGeometry, Convolutional, Size
 from whvi.nn.parts import check_features, check_floating, in_precision_of, start_variance
 from whvi.nn.vectors import shape_of
 from whvi.ops.precision import full_precision
@@ -222,7 +222,7 @@ class MatrixGaussianLinear(MatrixGaussian):
         return f"{self.in_features}, {self.out_features}, draws={self.draws!r}"
 
 
-class MatrixGaussianConv2d(MatrixGaussian):
+class MatrixGaussianConv2d(Convolutional, MatrixGaussian):
     """A convolution whose filters and bias, as a matrix (out_channels, in_channels * kernel area + 1), are Gaussian.
 
     Args:
@@ -238,8 +238,6 @@ class MatrixGaussianConv2d(MatrixGaussian):
     >>> layer(torch.randn(32, 3, 10, 10)).shape, layer.mean.shape
     (torch.Size([32, 8, 10, 10]), torch.Size([8, 28]))
     """
-
-    feature_axes = 3
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 from whvi.arguments import whole_number
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
-from whvi.nn.geometry import ConvGeometry, Size
+from whvi.nn.geometry import ConvGeometry, Convolutional, Size
 from whvi.nn.parts import (
     check_features,
     check_floating,
@@ -19,10 +19,10 @@ from whvi.nn.parts import (
     start_variance,
     unit_pairs,
 )
-from whvi.nn.vectors import BIAS, STREAM, make_bias, value_at
+from whvi.nn.vectors import BIAS, STREAM, make_bias, shared_vectors, value_at
 from whvi.ops.local import local_linear
 from whvi.ops.precision import full_precision
-from whvi.posterior import DiagonalGaussian, Gaussian, Prior
+from whvi.posterior import DiagonalGaussian, Gaussian, Posterior, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
@@ -104,6 +104,10 @@ class MeanField(BayesianLayer):
         value = value_at(self.weights, draw, _WEIGHT)
         return value.reshape(*value.shape[:-2], *self.weight_shape)
 
+    def vectors(self) -> dict[Posterior, int]:
+        """The weights and the bias."""
+        return shared_vectors({self.weights: _WEIGHT, self.bias: BIAS})
+
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
         """The weights and the bias."""
         return {self.weights: self.prior, **unit_pairs(self.bias)}
@@ -175,7 +179,7 @@ class MeanFieldLinear(MeanField):
         return f"{self.in_features}, {self.out_features}, draws={self.draws!r}"
 
 
-class MeanFieldConv2d(MeanField):
+class MeanFieldConv2d(Convolutional, MeanField):
     """A convolution with independent Gaussian weights.
 
     Args:
@@ -195,8 +199,6 @@ class MeanFieldConv2d(MeanField):
     >>> layer(torch.randn(32, 3, 10, 10)).shape, sum(p.numel() for p in layer.parameters())
     (torch.Size([32, 8, 10, 10]), 448)
     """
-
-    feature_axes = 3
 
     def __init__(
         self,

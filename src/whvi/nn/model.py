@@ -1,15 +1,28 @@
 """What is asked of a whole model: its KL, its draws, its mean."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from numbers import Integral
 
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, InputTypeError
+from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, Shape, fixing
+from whvi.ops.recording import watched
 from whvi.posterior import GaussianPrior, Posterior, Prior, total_kl
+from whvi.posterior.prior import SpectralPrior
+
+
+class Several(nn.Module, ABC):
+    """Many models in one module. Their layers are not parts of it: they have no common KL, mean or draw."""
+
+    @property
+    @abstractmethod
+    def layers(self) -> list[BayesianLayer]:
+        """The Bayesian layers of one of the models."""
 
 
 def kl(model: nn.Module) -> Tensor:
@@ -35,6 +48,8 @@ def kl(model: nn.Module) -> Tensor:
 def _differ(one: Prior | Tensor, other: Prior | Tensor) -> bool:
     if isinstance(one, GaussianPrior) and isinstance(other, GaussianPrior) and not (one.learned or other.learned):
         return one.initial_variance != other.initial_variance
+    if isinstance(one, SpectralPrior) and isinstance(other, SpectralPrior):  # made anew for each layer
+        return not watched() and not torch.equal(one.spectrum, other.spectrum)
     return one is not other and not isinstance(one, Tensor)
 
 
@@ -51,9 +66,8 @@ def sampling(
         generator: where the seeds come from; default torch's own.
 
     The value of the block is the draw of each layer, for ``layer.weight(draw)``. Layers that share a posterior share
-    its draw. Copies of a layer do not share its
-    draws, and what is computed again later (``torch.utils.checkpoint``) has them only while the block lasts: call
-    ``backward`` inside it then.
+    its draw. Copies of a layer do not share its draws, and what is computed again later (``torch.utils.checkpoint``)
+    has them only while the block lasts: call ``backward`` inside it then.
 
     >>> from whvi.nn import WHVILinear
     >>> layer, x = WHVILinear(4, 4), torch.randn(3, 4)
@@ -91,7 +105,16 @@ def bayesian_layers(model: nn.Module) -> list[BayesianLayer]:
     """The Bayesian layers of a model, each once."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    return [module for module in model.modules() if isinstance(module, BayesianLayer)]
+    found = []
+    for module in model.modules():
+        if isinstance(module, BayesianLayer):
+            found.append(module)
+        elif isinstance(module, Several) and module.layers:
+            raise UnsupportedError(
+                f"this model holds a {type(module).__name__} of networks with Bayesian layers, which have no common "
+                "KL, mean or draw; take one of them with .member(i), or give all to whvi.predict as they are"
+            )
+    return found
 
 
 def tied(draws: Mapping[BayesianLayer, Draw]) -> dict[nn.Module, Draw | None]:
@@ -125,11 +148,11 @@ def sharing(layers: Iterable[BayesianLayer]) -> set[BayesianLayer]:
     return {layer for several in users.values() if len(several) > 1 for layer in several}
 
 
-def _shape(draws: int | str) -> Shape | None:
+def _shape(draws: object) -> Shape | None:
     if draws == "example":
         return None
     if draws == "batch" or draws == 1:
         return ()
-    if isinstance(draws, int) and draws > 1:
-        return (draws,)
+    if isinstance(draws, Integral) and int(draws) > 1:  # numpy's whole numbers are Integral too
+        return (int(draws),)
     raise ArgumentError(f"draws must be a positive int, 'batch', 'example' or draws of this model, got {draws!r}")

@@ -11,7 +11,7 @@ from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.law import WeightDistribution, weight_distribution
 from whvi.nn.parts import check_floating, check_precision, make_prior, start_variance, unit_pairs
-from whvi.nn.vectors import BIAS, make_bias, repeated, value_at
+from whvi.nn.vectors import BIAS, make_bias, repeated, shared_vectors, value_at
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Point, Posterior, Prior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
@@ -115,8 +115,8 @@ class StructuredLayer(BayesianLayer):
 
     def vectors(self) -> dict[Posterior, int]:
         """g, the bias and the scales, where they are random."""
-        streams = {self.g: G, self.bias: BIAS} | {cast(Posterior, s): SCALES + i for i, s in enumerate(self.scales)}
-        return {vector: n for vector, n in streams.items() if vector is not None and not isinstance(vector, Point)}
+        scales: dict[Posterior | None, int] = {cast(Posterior, s): SCALES + i for i, s in enumerate(self.scales)}
+        return shared_vectors({self.g: G, self.bias: BIAS, **scales})
 
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
         """g, the bias and scales that are inferred."""

@@ -17,8 +17,8 @@ from whvi.nn.parts import (
     start_variance,
     unit_pairs,
 )
-from whvi.nn.vectors import add_bias, make_bias, shape_of, value_at
-from whvi.posterior import DiagonalGaussian, Point, Prior
+from whvi.nn.vectors import BIAS, add_bias, make_bias, shape_of, shared_vectors, value_at
+from whvi.posterior import DiagonalGaussian, Point, Posterior, Prior
 from whvi.posterior.base import wide
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
@@ -117,6 +117,10 @@ class TensorFactorisedLinear(BayesianLayer):
         for core in value_at(self.inner, draw, _INNER).unbind(-3):
             product = product @ core
         return product @ wide(self.last.mean)
+
+    def vectors(self) -> dict[Posterior, int]:
+        """The inner cores and the bias."""
+        return shared_vectors({self.inner: _INNER, self.bias: BIAS})
 
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
         """The inner cores and the bias."""

@@ -1,5 +1,7 @@
 """The random vectors of a layer at a draw."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -63,6 +65,11 @@ def repeated(value: Tensor, draw: Draw | None, event_axes: int) -> Tensor:
     if draw is None or not draw.shape or value.ndim > event_axes:
         return value
     return value.expand(*draw.shape, *value.shape)
+
+
+def shared_vectors(streams: Mapping[Posterior | None, int]) -> dict[Posterior, int]:
+    """Of the parts of a layer with their streams of noise, those that are there and random."""
+    return {part: n for part, n in streams.items() if part is not None and not isinstance(part, Point)}
 
 
 def make_bias(bias: bool | Spec | None, size: int, like: Tensor) -> Posterior | None:

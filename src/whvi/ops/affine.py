@@ -60,7 +60,8 @@ def noisy_affine(
     operands = (x, s1, s2, mean, log_std, bias_mean, bias_log_std, seed)
     shape = tuple(noise_shape)
     layout = None
-    if (not watched() or only_vmap()) and x.dtype == mean.dtype == bias_mean.dtype:
+    alike = x.dtype == mean.dtype == bias_mean.dtype and x.device == mean.device == bias_mean.device
+    if alike and (not watched() or only_vmap()):
         scales = (None if s is None else s.shape for s in (s1, s2))
         layout = _layout(x.shape, *scales, mean.shape, log_std.shape, shape)
     call = () if layout is None else (offset, *layout[:5], 1.0 / x.shape[-1])

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from whvi.ops import reference
 from whvi.ops.checks import check_input, check_pairs, compute_dtype
+from whvi.ops.precision import full_precision
 
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
@@ -29,7 +30,9 @@ def fwht(x: Tensor, scale: float) -> Tensor:
     left = _factor(log2_size // 2, compute, x.device)
     right = _factor(log2_size - log2_size // 2, compute, x.device)
     square = x.reshape(-1, left.shape[0], right.shape[0]).to(compute)
-    return (left @ square @ right * scale).to(x.dtype).reshape(x.shape)
+    with full_precision(x):
+        y = left @ square @ right * scale
+    return y.to(x.dtype).reshape(x.shape)
 
 
 def fwht_out(x: Tensor, scale: float, out: Tensor) -> None:

@@ -14,7 +14,7 @@ from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
 from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.draws import fixing
-from whvi.nn.model import bayesian_layers, tied
+from whvi.nn.model import Several, bayesian_layers, tied
 from whvi.nn.swap import call_with, own_tensors, places
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -22,7 +22,7 @@ _swapping = threading.RLock()
 """A call with other tensors puts them into the template: no one else may call it or copy it meanwhile."""
 
 
-class Ensemble(nn.Module):
+class Ensemble(Several):
     """M networks of one architecture, their parameters and buffers stacked on a first axis of length M.
 
     Args:

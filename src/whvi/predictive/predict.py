@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from whvi.arguments import whole_number
+from whvi.arguments import any_whole_number, whole_number
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn.parts import check_model_precision
@@ -82,10 +82,10 @@ def functions_of(
             whole_number(name, value)
     if draws not in ("function", "example"):
         raise ArgumentError(f"draws must be 'function' or 'example', got {draws!r}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise InputTypeError(f"seed must be an int, got {type(seed).__name__}")
-    if seed is not None and not -(2**63) <= seed < 2**63:
-        raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
+    if seed is not None:
+        seed = any_whole_number("seed", seed)
+        if not -(2**63) <= seed < 2**63:
+            raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
     check_inputs(x)
     check_model_precision(x, model)
     source = _source(model, likelihood, samples)

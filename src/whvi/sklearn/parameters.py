@@ -68,7 +68,8 @@ def checked(estimator: Any) -> Parameters:
 
 
 def _noise(estimator: Any) -> str | None:
-    noise: str | None = getattr(estimator, "noise", None)
-    if noise is not None and noise not in NOISE:
-        raise ArgumentError(f"noise must be one of {', '.join(NOISE)}, got {noise!r}")
-    return noise
+    if not hasattr(estimator, "noise"):  # classes have none
+        return None
+    if estimator.noise not in NOISE:
+        raise ArgumentError(f"noise must be one of {', '.join(NOISE)}, got {estimator.noise!r}")
+    return str(estimator.noise)

@@ -36,7 +36,10 @@ def save(estimator: Any, folder: str | PathLike[str]) -> None:
         "arrays": {name: _packed(getattr(estimator, name)) for name in _ARRAYS if hasattr(estimator, name)},
         "optimiser": None if optimiser is None else optimiser[1],
     }
-    step = max(checkpoint.steps(folder), default=-1) + 1  # the old one goes when the new one is whole
+    there = checkpoint.steps(folder)
+    if there:  # and would be lost
+        _check_replaced(folder, checkpoint.load(folder)[2], type(estimator).__name__)
+    step = max(there, default=-1) + 1  # the old one goes when the new one is whole
     checkpoint.save(folder, step, tensors | ({} if optimiser is None else optimiser[0]), state, keep=1)
 
 
@@ -72,6 +75,13 @@ def _check_kind(folder: str | PathLike[str], state: dict[str, Any], wanted: str)
     found = state["estimator"]
     if found != wanted:
         raise CheckpointError(f"{folder} holds a {found}, but a {wanted} is wanted; use {found}.load")
+
+
+def _check_replaced(folder: str | PathLike[str], state: dict[str, Any], wanted: str) -> None:
+    found = state.get("estimator") if state.get("format") == FORMAT else None
+    if found != wanted:
+        held = "a checkpoint of another kind" if found is None else f"a {found}"
+        raise CheckpointError(f"{folder} holds {held}, which a {wanted} would replace; save to another folder")
 
 
 def _json(value: Any) -> Any:

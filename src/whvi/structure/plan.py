@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from whvi.errors import ArgumentError, InputTypeError
+from whvi.arguments import whole_number
+from whvi.errors import ArgumentError
 
 Layout = Literal["stack", "embed", "reshape"]
 
@@ -39,11 +40,7 @@ def make_plan(layout: str, in_features: int, out_features: int) -> Plan:
     >>> make_plan("reshape", 1000, 1).size
     32
     """
-    for name, value in (("in_features", in_features), ("out_features", out_features)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise InputTypeError(f"{name} must be an int, got {type(value).__name__}")
-        if value < 1:
-            raise ArgumentError(f"{name} must be at least 1, got {value}")
+    in_features, out_features = whole_number("in_features", in_features), whole_number("out_features", out_features)
     if layout == "stack":
         size = _power_of_two(in_features)
         return Plan("stack", in_features, out_features, size, -(-out_features // size))

@@ -62,6 +62,9 @@ def read_target(values: Series, task: Task | None = None) -> Target:
         guess, reason = Task.CLASSIFICATION, "true or false"
     if task is not None:
         guess, reason = task, "as asked"
+    truth = labels.str.lower().map(TRUTH)
+    if guess is Task.CLASSIFICATION and not truth.isna().any():  # True and true are one class: the usual spelling
+        labels = truth.map(labels.groupby(truth).agg(lambda spelled: spelled.mode().iloc[0]))
     if labels.nunique() == 1:
         raise ArgumentError(f"the target {name} is {labels.iloc[0][:40]!r} in every row, so there is nothing to learn")
     strange = labels[np.isnan(found)]

@@ -176,6 +176,16 @@ class LayerContract(CompositionContract, ABC):
             assert empty.shape == (0, *expected.shape[1:])
             empty.sum().backward()
 
+    def test_outputs_lie_in_memory_as_torch_has_them(self, layer: BayesianLayer, inputs: Tensor) -> None:
+        """In order, so that ``view`` takes them, whatever is drawn and whether or not gradients are wanted."""
+        x = inputs.contiguous()
+        for recorded in (True, False):
+            for draws in (None, layer.draw(), layer.draw((3,)), layer.draw(None)):
+                with fixed(layer, draws), torch.set_grad_enabled(recorded):
+                    y = layer(x)
+                assert y.is_contiguous()
+                y.view(-1)
+
     def test_not_a_number_passes_through(self, layer: BayesianLayer, inputs: Tensor) -> None:
         """An example of NaN has outputs of NaN, and no other example has."""
         x = inputs.clone()
