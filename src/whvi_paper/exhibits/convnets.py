@@ -24,7 +24,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "samples": 16,
         "networks": {
             "vgg16": ([10, 6], ("whvi", "mcd", "mfg", "nng")),
-            "alexnet": (30, ("whvi", "mcd", "nf-whvi", "nng")),
+            "alexnet": (60, ("whvi", "mcd", "nf-whvi", "nng")),
             "resnet18": ([8, 3], ("whvi", "mcd", "nf-whvi")),
         },
     },
@@ -43,6 +43,8 @@ PLANS: dict[str, dict[str, Any]] = {
 """Of each network the epochs, or those of each cycle, and the methods."""
 SIDES = {"resnet18": [16, 32]}
 """Pixels of a line in each cycle, where images are shrunk."""
+WITHOUT_SHIFTS = ("resnet18",)
+"""Networks that are not shown images of another kind: a prediction of all test images takes as long as an epoch."""
 MINUTES = {"alexnet": 1.5, "vgg16": 3.0, "resnet18": 8.0, "simple-cnn": 0.5}
 """Of an epoch, roughly."""
 
@@ -61,6 +63,7 @@ def jobs(profile: str) -> list[Job]:
                 "epochs": epochs,
                 **({"sides": SIDES[model]} if model in SIDES else {}),
                 "samples": plan["samples"],
+                **({"shifts": False} if model in WITHOUT_SHIFTS else {}),
                 "configuration": CONFIGURATION | (OF_NNG if method == "nng" else {}) | plan.get("configuration", {}),
                 "seed": 0,
             }
