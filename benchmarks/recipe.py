@@ -67,6 +67,7 @@ VARIANTS = {
     "rate 5e-3": Variant(rate=5e-3),
     "rate 2e-2": Variant(rate=2e-2),
     "KL warm-up over 2,000 steps": Variant(warm_up=2000),
+    "KL warm-up over half the steps": Variant(warm_up=STEPS // 2),
     "own g for each block": Variant(layer=whvi(share_g=False)),
     "low-rank q(g)": Variant(layer=whvi(posterior="low_rank:8")),
     "q(g) starts 10 times narrower": Variant(log_std=-4.3),
