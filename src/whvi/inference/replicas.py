@@ -14,6 +14,7 @@ from torch.func import vmap
 
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Run, Terms
+from whvi.inference.compiled import Compiled
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
 from whvi.inference.schedules import at
 from whvi.inference.seeds import mix
@@ -79,16 +80,12 @@ class Replicas(Run):
             rest: further arguments of the objectives, the same for all.
         """
 
-        def one(learned: dict[str, Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Tensor) -> Any:
-            with seeded(seeds):
-                return self.flats[0].call({**learned, **fixed}, *batch, *rest)
-
-        counts = self.counts.to(x.device)
         before = {} if self._enough else {name: value.clone() for name, value in self.fixed.items()}
         while True:
-            seeds = torch.stack([seeds_from(mix(seed, "step", step), (self._draws,)) for seed in self.seeds])
             try:
-                found = vmap(one, randomness="different")(learned, self.fixed, seeds.to(x.device), x, y, counts)
+                found = self.at_seeds(
+                    learned, self.fixed, self.seeds_of(step, x), x, y, self.counts.to(x.device), *rest
+                )
                 self._draws += not self._enough  # one to spare: a later step may draw targets, too
                 self._enough = True
                 return found
@@ -96,6 +93,29 @@ class Replicas(Run):
                 self._draws *= 4
                 for name, value in before.items():
                     self.fixed[name].copy_(value)
+
+    def seeds_of(self, step: int, x: Tensor) -> Tensor:
+        """What each replica draws its noise from in a step, where x is: (R, draws)."""
+        seeds = [seeds_from(mix(seed, "step", step), (self._draws,)) for seed in self.seeds]
+        return torch.stack(seeds).to(x.device)
+
+    def at_seeds(
+        self,
+        learned: dict[str, Tensor],
+        fixed: dict[str, Tensor],
+        seeds: Tensor,
+        x: Tensor,
+        y: Tensor,
+        counts: Tensor,
+        *rest: Any,
+    ) -> Any:
+        """The objectives as a function of all that changes from step to step."""
+
+        def one(learned: dict[str, Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Tensor) -> Any:
+            with seeded(seeds, graphs=True):
+                return self.flats[0].call({**learned, **fixed}, *batch, *rest)
+
+        return vmap(one, randomness="different")(learned, fixed, seeds, x, y, counts)
 
     @torch.no_grad()
     def finish(self) -> None:
@@ -133,6 +153,7 @@ class StackedRun(Replicas):
         likelihoods: Sequence[Likelihood],
         counts: Tensor,
         seeds: Sequence[int],
+        compiled: bool = False,
     ) -> None:
         super().__init__([_Bound(settings[0], *p) for p in zip(models, likelihoods, strict=True)], counts, seeds)
         self.settings = settings
@@ -151,13 +172,12 @@ class StackedRun(Replicas):
         )
         if len(self.optimiser.param_groups) != len(self.groups):
             raise UnsupportedError("replicas need an optimiser that takes the parameter groups it is given")
+        self.compiled = Compiled(self._gradients) if compiled else None
 
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
-        log_likelihood, kl = self.evaluate(self.flats[0].split(self.rows()), x, y, step)
-        self.optimiser.zero_grad()
+        log_likelihood, kl = self.differentiate(x, y, step)
         settings = self.settings[0]
-        (at(settings.beta, step) * kl - log_likelihood).sum().backward()
         frozen = step < self.pairs[0][1].frozen_steps
         noise = [matrix.detach()[:, self.flats[0].model_size :] for matrix in self.matrices]  # of the likelihoods
         before = [part.clone() for part in noise] if frozen else []
@@ -175,9 +195,45 @@ class StackedRun(Replicas):
                 part.copy_(value)
         return Terms(log_likelihood.detach(), kl.detach())
 
+    def differentiate(self, x: Tensor, y: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Give the matrices their gradients; the parts of the bound, (R,) each."""
+        beta = at(self.settings[0].beta, step)
+        if self.compiled is None:
+            log_likelihood, kl = self.evaluate(self.flats[0].split(self.rows()), x, y, step)
+            self.optimiser.zero_grad()
+            (beta * kl - log_likelihood).sum().backward()
+            return log_likelihood, kl
+        if not self._enough:  # a graph must know how many seeds there are
+            before = {name: value.clone() for name, value in self.fixed.items()}
+            with torch.no_grad():
+                self.evaluate(self.flats[0].split(self.rows()), x, y, step)
+            for name, value in before.items():
+                self.fixed[name].copy_(value)
+        matrices = [matrix.detach() for matrix in self.matrices]
+        counts, weight = self.counts.to(x.device), matrices[0].new_tensor(beta)
+        log_likelihood, kl, gradients = self.compiled(
+            matrices, self.fixed, self.seeds_of(step, x), x, y, counts, weight
+        )
+        for matrix, gradient in zip(self.matrices, gradients, strict=True):
+            matrix.grad = gradient
+        return log_likelihood, kl
+
+    def _gradients(
+        self, matrices: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, x: Tensor, y: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """The parts of the bound and the gradients of the matrices, as a function of tensors."""
+        counts, beta = rest
+        matrices = [matrix.detach().requires_grad_() for matrix in matrices]
+        log_likelihood, kl = self.at_seeds(self.flats[0].split(self._in_order(matrices)), fixed, seeds, x, y, counts)
+        gradients = torch.autograd.grad((beta * kl - log_likelihood).sum(), matrices)
+        return log_likelihood.detach(), kl.detach(), list(gradients)
+
     def rows(self) -> Tensor:
         """The parameters of all replicas: (R, parameters)."""
-        return self.matrices[0] if self.places is None else torch.cat(tuple(self.matrices))[self.places]
+        return self._in_order(self.matrices)
+
+    def _in_order(self, matrices: Sequence[Tensor]) -> Tensor:
+        return matrices[0] if self.places is None else torch.cat(tuple(matrices))[self.places]
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the replicas, and the optimiser's."""

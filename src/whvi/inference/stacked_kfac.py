@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, InputTypeError
+from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.inference.algorithm import Terms
 from whvi.inference.calls import Record
 from whvi.inference.curvature import BUFFERS, Curvature, gaussian_layers
@@ -102,8 +102,9 @@ def stacked_run(
     likelihoods: Sequence[Likelihood],
     counts: Tensor,
     seeds: Sequence[int],
+    compiled: bool = False,
 ) -> Replicas:
-    """The run of replicas that these settings, one for each, ask for: SVI (or MAP), or noisy K-FAC."""
+    """The run of replicas that these settings, one for each, ask for: SVI (or MAP, compiled or not), or noisy K-FAC."""
     first = settings[0]
     kind = SVI if isinstance(first, SVI) else NoisyKFAC
     for one in settings:
@@ -115,5 +116,8 @@ def stacked_run(
     for one in settings[1:]:
         if replace(one, **{name: getattr(first, name) for name in free}) != first:
             raise ArgumentError(f"replicas may differ in {' and '.join(free)} only, got {first} and {one}")
-    run = StackedRun if kind is SVI else StackedKFACRun
-    return run(settings, models, likelihoods, counts, seeds)
+    if kind is SVI:
+        return StackedRun(settings, models, likelihoods, counts, seeds, compiled)
+    if compiled:
+        raise UnsupportedError("compile is for SVI() and MAP(); the steps of noisy K-FAC are not one graph")
+    return StackedKFACRun(settings, models, likelihoods, counts, seeds)

@@ -17,7 +17,7 @@ from whvi.ops.recording import only_vmap, traced, under_vmap
 
 _SEEDS = 2**63 - 1
 _active = threading.local()
-"""Its ``seeds``, if any, are those that ``draw_seed`` gives in this thread."""
+"""Its ``seeds``, if any, are those that ``draw_seed`` gives in this thread, in traced ``graphs`` if that is true."""
 
 
 class SeedsExhausted(IndexError):
@@ -31,7 +31,7 @@ def draw_seed(generator: torch.Generator | None = None, device: torch.device | s
     True
     """
     seeds = getattr(_active, "seeds", None)
-    if seeds is not None and generator is None and not traced():
+    if seeds is not None and generator is None and (_active.graphs or not traced()):
         seed: Tensor | None = next(seeds, None)
         if seed is None:
             raise SeedsExhausted("more seeds are drawn than ops.seeded was given")
@@ -53,25 +53,26 @@ def seeds_from(key: int, shape: Sequence[int]) -> Tensor:
 
 
 @contextmanager
-def seeded(seeds: Tensor) -> Iterator[None]:
+def seeded(seeds: Tensor, *, graphs: bool = False) -> Iterator[None]:
     """Let ``draw_seed`` give these seeds, one after the other, for the length of a block in this thread.
 
     Args:
         seeds: (n,), int64; one more draw than n raises ``SeedsExhausted``.
+        graphs: in graphs that are traced, too. Their seeds should be an argument of the graph, or each run of it has
+            the same. Else these draw from torch's generator all the same.
 
-    Under vmap each element has noise of its own: the noise it would have alone with its seeds. Graphs that are traced
-    draw from torch's generator all the same.
+    Under vmap each element has noise of its own: the noise it would have alone with its seeds.
 
     >>> with seeded(torch.tensor([7, 3])):
     ...     draw_seed(), draw_seed()
     (tensor(7), tensor(3))
     """
-    before = getattr(_active, "seeds", None)
-    _active.seeds = map(seeds.select, repeat(0), range(len(seeds)))  # only those that are drawn
+    before = getattr(_active, "seeds", None), getattr(_active, "graphs", False)
+    _active.seeds, _active.graphs = map(seeds.select, repeat(0), range(len(seeds))), graphs  # only those that are drawn
     try:
         yield
     finally:
-        _active.seeds = before
+        _active.seeds, _active.graphs = before
 
 
 def as_seed(seed: int | Tensor, device: torch.device | None = None) -> Tensor:

@@ -19,12 +19,14 @@ NAME = "reliability"
 TITLE = "Calibration of the convolutional networks"
 SOURCE = "Figure beside Table 4"
 METRICS = ("ece", "brier")
+FEW = 10
+"""Images: a bin with fewer is a point, and no line leads to it."""
 TEXT = (
     "Test images are put into 15 bins by the probability of the class that a network chooses. A point is a bin: the "
     "mean of these probabilities, and the share of the images that are classified rightly; the larger, the more images "
-    "there are. Below the diagonal a network is surer than it should be. The expected calibration error (ECE) is the "
-    "mean distance to the diagonal over images. The networks are those of the table of convolutional networks; the "
-    "paper draws WHVI alone."
+    f"there are, and lines leave out bins with fewer than {FEW}. Below the diagonal a network is surer than it should "
+    "be. The expected calibration error (ECE) is the mean distance to the diagonal over images. The networks are those "
+    "of the table of convolutional networks; the paper draws WHVI alone."
 )
 
 
@@ -83,11 +85,13 @@ def draw_network(axis: "Axes", done: Mapping[str, Record]) -> None:
     """Accuracy against confidence, a line for each method, over the diagonal."""
     axis.plot([0, 1], [0, 1], "--", color="0.6", linewidth=1)
     for method, record in reversed([*done.items()]):  # WHVI above the others
-        confidence, accuracy, count = zip(*record["results"]["reliability"], strict=True)
+        bins = record["results"]["reliability"]
+        confidence, accuracy, count = zip(*bins, strict=True)
         sizes = [4 + 60 * sqrt(one / sum(count)) for one in count]
         name = f"{label(method)}, ECE {record['results']['metrics']['ece']:.3f}"
-        axis.plot(confidence, accuracy, color=COLOURS[method], linewidth=2 if method == "whvi" else 1, label=name)
+        joined = [one[:2] for one in bins if one[2] >= FEW] or [one[:2] for one in bins]
+        axis.plot(*zip(*joined, strict=True), color=COLOURS[method], linewidth=2 if method == "whvi" else 1, label=name)
         axis.scatter(confidence, accuracy, sizes, color=COLOURS[method], alpha=0.8, linewidths=0)
     handles, names = axis.get_legend_handles_labels()
-    axis.legend(handles[::-1], names[::-1], fontsize=7, loc="upper left")
+    axis.legend(handles[::-1], names[::-1], fontsize=7, loc="lower right")
     axis.grid(alpha=0.3)
