@@ -1,7 +1,8 @@
 """What training 8 networks at once saves: ``python benchmarks/replicas.py [--rounds R] [--table]``.
 
-A step of 8 replicas of the paper's regression network (2 hidden layers of 128 units, batches of 64) and a step of one
-such network alone, in turn, on one thread, in CPU time. Writes ``results/bench/replicas.json``; ``--table`` prints it.
+A step of 8 replicas of the paper's regression network (2 hidden layers of 128 units, batches of 64), the same compiled,
+and a step of one such network alone, in turn, on one thread, in CPU time. Writes ``results/bench/replicas.json``;
+``--table`` prints it.
 """
 
 import time
@@ -14,8 +15,8 @@ from torch import Tensor
 
 from whvi.inference import Run
 from whvi.inference.batches import Batches, StackedBatches, TensorBatches
-from whvi.inference.replicas import StackedRun
-from whvi.inference.stacked_kfac import StackedKFACRun
+from whvi.inference.replicas import Replicas
+from whvi.inference.stacked_kfac import stacked_run
 from whvi.likelihoods import Gaussian
 from whvi_paper.networks import network
 from whvi_paper.recipe import algorithm, configuration
@@ -26,18 +27,22 @@ REPLICAS, ROWS, FEATURES, STEPS = 8, 1000, 8, 20
 
 
 def runs(method: str, data: tuple[Tensor, Tensor]) -> dict[str, tuple[Run, Batches]]:
-    """All replicas together, and one alone: the run of each and where its batches come from."""
+    """All replicas together, compiled too where that can be, and one alone: each with its batches."""
     settings = algorithm(method, configuration(method, "regression"), 50_500)
     seeds = list(range(REPLICAS))
-    models = [network(method, FEATURES, 1, 2, 128) for _ in range(REPLICAS + 1)]
-    likelihoods = [Gaussian() for _ in models]
-    stacked = StackedBatches([data] * REPLICAS, likelihoods[0], 64, seeds)
-    single = TensorBatches(*data, likelihoods[-1], 64, 0)
-    kind = StackedKFACRun if method == "nng" else StackedRun
-    together = kind([settings] * REPLICAS, models[:-1], likelihoods[:-1], stacked.counts, seeds)
+    stacked = StackedBatches([data] * REPLICAS, Gaussian(), 64, seeds)
+
+    def together(compiled: bool) -> Replicas:
+        models = [network(method, FEATURES, 1, 2, 128) for _ in seeds]
+        likelihoods = [Gaussian() for _ in seeds]
+        return stacked_run([settings] * REPLICAS, models, likelihoods, stacked.counts, seeds, compiled)
+
+    likelihood = Gaussian()
+    alone = settings.init(network(method, FEATURES, 1, 2, 128), likelihood, ROWS)
     return {
-        "together": (together, stacked),
-        "alone": (settings.init(models[-1], likelihoods[-1], ROWS), single),
+        "together": (together(False), stacked),
+        **({} if method == "nng" else {"compiled": (together(True), stacked)}),
+        "alone": (alone, TensorBatches(*data, likelihood, 64, 0)),
     }
 
 
@@ -50,6 +55,8 @@ def measure(rounds: int) -> dict[str, Any]:
     for method in METHODS:
         contenders = runs(method, data)
         times: dict[str, list[float]] = {name: [] for name in contenders}
+        for run, batches in contenders.values():
+            run.update(*batches.at(0), 0)  # what is compiled is so in its first step
         for turn in range(rounds):
             for name, (run, batches) in contenders.items():
                 start = time.process_time()  # of one thread: what else runs on the machine does not count
@@ -62,11 +69,13 @@ def measure(rounds: int) -> dict[str, Any]:
 
 def table(record: dict[str, Any]) -> str:
     """The record as a table in Markdown."""
-    head = "| Method | ms a step, 8 networks at once | ms a step, one alone | 8 alone / 8 at once |"
-    lines = [head, "| --- " * 4 + "|"]
+    head = ("Method", "one alone", "8 at once", "8 at once, compiled", "8 alone / 8 at once", "8 alone / compiled")
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for method, row in record.items():
-        saved = REPLICAS * row["alone"] / row["together"]
-        lines.append(f"| {METHODS[method]} | {row['together']:.1f} | {row['alone']:.1f} | {saved:.1f} |")
+        steps = [row.get(name) for name in ("alone", "together", "compiled")]
+        saved = [time and REPLICAS * row["alone"] / time for time in steps[1:]]
+        cells = (f"{value:.1f}" if value else "–" for value in (*steps, *saved))
+        lines.append(f"| {METHODS[method]} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -10,17 +10,18 @@ from whvi.models import convnet
 from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Table, Tone
 from whvi_paper.exhibits import filters
+from whvi_paper.images import filters as treatments
 from whvi_paper.report.standing import against_best
 from whvi_paper.report.summary import summary_table
 from whvi_paper.runner import run
 from whvi_paper.store import Record, Store, name_of
 
-WHVI, OWN, MORE = filters.OURS
-LABELS = {name: one.label for name, one in filters.TREATMENTS.items()}
+WHVI, OWN, MORE = treatments.OURS
+LABELS = {name: one.label for name, one in treatments.TREATMENTS.items()}
 
 
 def record(name: str, error: float, mnll: float, **inputs: Any) -> Record:
-    method = filters.TREATMENTS[name].method
+    method = treatments.TREATMENTS[name].method
     found = {"dataset": "cifar10", "method": method, "epochs": 8, "configuration": {"learning_rate": 0.01}, **inputs}
     return {
         "name": name_of(found),
@@ -45,7 +46,7 @@ ALMOST = (0.305, 0.86)
 def test_all_treatments_have_the_same_budget(profile: str) -> None:
     inputs = [dict(one) for job in filters.jobs(profile) for one in job.inputs]
     methods = [one.pop("method") for one in inputs]
-    assert filters.TREATMENTS[filters.BASELINE].method in methods
+    assert treatments.TREATMENTS[treatments.BASELINE].method in methods
     assert len(set(methods)) == len(methods)
     for one in inputs:
         one["configuration"] = {key: value for key, value in one["configuration"].items() if key != "learning_rate"}
@@ -67,33 +68,33 @@ def test_unknown_profile_is_refused() -> None:
     ],
 )
 def test_error_and_density_are_judged_apart(found: tuple[tuple[float, float], ...], verdicts: str) -> None:
-    runs = {filters.BASELINE: record(filters.BASELINE, *GOOD)}
-    runs |= {name: record(name, *numbers) for name, numbers in zip(filters.OURS, found, strict=True)}
-    text = filters.answer(runs)
+    runs = {treatments.BASELINE: record(treatments.BASELINE, *GOOD)}
+    runs |= {name: record(name, *numbers) for name, numbers in zip(treatments.OURS, found, strict=True)}
+    text = treatments.answer(runs)
     assert f"degrades? Here, {verdicts}. One run each. The rule:" in text
     assert "two shares of 10,000 images" in text
 
 
 @pytest.mark.parametrize(("numbers", "words"), [(BAD, "error worse, MNLL worse"), (ALMOST, "error no worse, MNLL wo")])
 def test_low_rank_filters_are_compared_with_the_best_of_whvi(numbers: tuple[float, float], words: str) -> None:
-    runs = {name: record(name, *BAD) for name in filters.TREATMENTS}
+    runs = {name: record(name, *BAD) for name in treatments.TREATMENTS}
     runs[OWN] = record(OWN, *GOOD)
-    runs[filters.LOW_RANK] = record(filters.LOW_RANK, *numbers)
-    assert f"beside {LABELS[OWN]}: {words}" in filters.answer(runs)
+    runs[treatments.LOW_RANK] = record(treatments.LOW_RANK, *numbers)
+    assert f"beside {LABELS[OWN]}: {words}" in treatments.answer(runs)
 
 
 def test_rule_of_each_metric() -> None:
     base = record(WHVI, 0.30, 0.85)
     spread = (2 * 0.3 * 0.7 / 10_000) ** 0.5  # of a difference of two shares near 0.3
-    assert filters.is_worse(record(OWN, 0.30 + 2.1 * spread, 0.85), base, "error")
-    assert not filters.is_worse(record(OWN, 0.30 + 1.9 * spread, 0.85), base, "error")
-    assert filters.is_worse(record(OWN, 0.30, 0.851), base, "mnll")
-    assert not filters.is_worse(record(OWN, 0.30, 0.8504), base, "mnll")
-    assert not filters.is_worse(base, record(OWN, *BAD), "mnll")
+    assert treatments.is_worse(record(OWN, 0.30 + 2.1 * spread, 0.85), base, "error")
+    assert not treatments.is_worse(record(OWN, 0.30 + 1.9 * spread, 0.85), base, "error")
+    assert treatments.is_worse(record(OWN, 0.30, 0.851), base, "mnll")
+    assert not treatments.is_worse(record(OWN, 0.30, 0.8504), base, "mnll")
+    assert not treatments.is_worse(base, record(OWN, *BAD), "mnll")
 
 
 def test_numbers_stand_beside_the_papers() -> None:
-    shown = filters.show([record(WHVI, 0.4268, 1.25), record(filters.BASELINE, 0.30, 0.85), record(OWN, 0.4, 1.2)])
+    shown = filters.show([record(WHVI, 0.4268, 1.25), record(treatments.BASELINE, 0.30, 0.85), record(OWN, 0.4, 1.2)])
     figure, table = shown.blocks
     assert isinstance(figure, Figure)
     check_svg(figure.svg)
@@ -103,7 +104,7 @@ def test_numbers_stand_beside_the_papers() -> None:
     )
     assert "(cifar10; 10,000 of them test)" in shown.text
     assert isinstance(table, Table)
-    assert [row[0].text for row in table.rows] == [LABELS[name] for name in (filters.BASELINE, WHVI, OWN)]
+    assert [row[0].text for row in table.rows] == [LABELS[name] for name in (treatments.BASELINE, WHVI, OWN)]
     error, mnll = table.rows[1][1:3]
     assert (error.text.splitlines(), error.tone) == (["0.427", "paper 0.427", "-0.000"], Tone.BETTER)
     assert (mnll.text.splitlines(), mnll.tone) == (["1.250", "paper 1.223", "+0.027"], Tone.WORSE)
@@ -111,7 +112,7 @@ def test_numbers_stand_beside_the_papers() -> None:
 
 
 def test_dropout_filters_do_not_count_as_whvi() -> None:
-    shown = filters.show([record(filters.BASELINE, 0.28, 0.88), record(WHVI, 0.40, 1.3), record(OWN, 0.40, 1.2)])
+    shown = filters.show([record(treatments.BASELINE, 0.28, 0.88), record(WHVI, 0.40, 1.3), record(OWN, 0.40, 1.2)])
     row = [cell.text for cell in summary_table([shown]).rows[0]]
     assert row[1:4] == ["1 ▲, 0 ●, 1 ▼", "2 ▲, 0 ●, 0 ▼", "0 of 2"]
     best = {entry.metric: (entry.mean, entry.paper_mean) for entry in against_best(shown.entries)}
@@ -119,7 +120,7 @@ def test_dropout_filters_do_not_count_as_whvi() -> None:
 
 
 def test_other_data_are_not_compared_with_the_papers() -> None:
-    records = [record(name, *BAD, dataset="synthetic-images") for name in (filters.BASELINE, WHVI)]
+    records = [record(name, *BAD, dataset="synthetic-images") for name in (treatments.BASELINE, WHVI)]
     shown = filters.show(records)
     assert all(entry.paper_mean is None for entry in shown.entries)
     assert "these images do not answer it" in shown.text
