@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi.inference import Fit, Moment, fit_replicas
+from whvi.inference.compiled import can_compile
 from whvi.io import atomic, canonical
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
 from whvi.predictive import predict
@@ -22,6 +23,8 @@ from whvi_paper.networks import network
 CHECKPOINTS, CHECKPOINT_EVERY = 20, 5000
 """In a run, and the steps that there are between two at most."""
 REPORTS = 200
+COMPILED_FROM = 5000
+"""Steps: shorter runs end before a compiler would have paid."""
 
 
 def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
@@ -56,6 +59,7 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
         checkpoint=folder / "checkpoint",
         checkpoint_every=max(1, min(CHECKPOINT_EVERY, steps // CHECKPOINTS)),
         progress=False,
+        compile=steps >= COMPILED_FROM and first["method"] != "nng" and can_compile(),
     )
     found = []
     for r, (one, model, likelihood, test) in enumerate(zip(inputs, models, likelihoods, tests, strict=True)):

@@ -79,7 +79,6 @@ class Replicas(Run):
             step: its number.
             rest: further arguments of the objectives, the same for all.
         """
-
         before = {} if self._enough else {name: value.clone() for name, value in self.fixed.items()}
         while True:
             try:
@@ -108,11 +107,12 @@ class Replicas(Run):
         y: Tensor,
         counts: Tensor,
         *rest: Any,
+        graphs: bool = False,
     ) -> Any:
-        """The objectives as a function of all that changes from step to step."""
+        """The objectives as a function of all that changes from step to step; ``graphs`` is that of ``ops.seeded``."""
 
         def one(learned: dict[str, Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Tensor) -> Any:
-            with seeded(seeds, graphs=True):
+            with seeded(seeds, graphs=graphs):
                 return self.flats[0].call({**learned, **fixed}, *batch, *rest)
 
         return vmap(one, randomness="different")(learned, fixed, seeds, x, y, counts)
@@ -224,7 +224,8 @@ class StackedRun(Replicas):
         """The parts of the bound and the gradients of the matrices, as a function of tensors."""
         counts, beta = rest
         matrices = [matrix.detach().requires_grad_() for matrix in matrices]
-        log_likelihood, kl = self.at_seeds(self.flats[0].split(self._in_order(matrices)), fixed, seeds, x, y, counts)
+        learned = self.flats[0].split(self._in_order(matrices))
+        log_likelihood, kl = self.at_seeds(learned, fixed, seeds, x, y, counts, graphs=True)
         gradients = torch.autograd.grad((beta * kl - log_likelihood).sum(), matrices)
         return log_likelihood.detach(), kl.detach(), list(gradients)
 
