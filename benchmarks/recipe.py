@@ -1,15 +1,16 @@
-"""What matters in training: ``python benchmarks/recipe.py [dataset ...] [--width n] [--only variant] [--table]``.
+"""What matters in training: ``python benchmarks/recipe.py [dataset ...] [--shape 2x128] [--only variant] [--table]``.
 
 Variants of the recipe on rows kept apart from the training part of each split (a tenth of it); the rows that test the
-published numbers are not touched. Two hidden layers of 128 units, 4 splits, 10,000 steps. Writes
-``results/bench/recipe.json``, one entry after the other; what is there is not computed again. ``--table`` prints it.
+published numbers are not touched. 10,000 steps and 4 splits, or with ``--complete`` those of the paper's protocol.
+Writes ``results/bench/recipe.json``, one entry after the other; what is there is not computed again. ``--table`` prints
+it.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -20,15 +21,31 @@ from torch import nn
 
 from whvi.bench.record import keep
 from whvi.inference import SVI, CosineDecay, LinearWarmup, PowerDecay, fit_replicas
+from whvi.inference.compiled import can_compile
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
 from whvi_paper.data import Split, load, split
 from whvi_paper.networks import DROPOUT, mean_field
-from whvi_paper.recipe import configuration
+from whvi_paper.recipe import configuration, profile
 from whvi_paper.training import Standardised, evaluate, final_elbo, make_likelihood, outputs_of
 
 RECORD = Path(__file__).parent.parent / "results/bench/recipe.json"
-SPLITS, WIDTH, STEPS, SAMPLES = 4, 128, 10_000, 64
+SAMPLES = 64
 DATASETS = ("concrete", "protein")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A network and how long it is trained."""
+
+    depth: int = 2
+    width: int = 128
+    steps: int = 10_000
+    splits: int = 4
+
+    def place(self, dataset: str) -> str:
+        """Its name in the record."""
+        shape = "" if (self.depth, self.width) == (2, 128) else f" {self.depth} x {self.width}"
+        return f"{dataset}{shape}{'' if self.steps == Setup.steps else ', complete'}"
 
 
 def dropout(inputs: int, outputs: int) -> nn.Module:
@@ -42,7 +59,8 @@ class Variant:
 
     rate: float = 1e-2
     cosine: bool = True
-    warm_up: int = 0
+    warm_up: float = 0.0
+    """Share of the steps over which the weight of the KL rises to 1."""
     layer: Callable[[int, int], nn.Module] = WHVILinear
     last: Callable[[int, int], nn.Module] = MeanFieldLinear
     log_std: float | None = None
@@ -60,14 +78,14 @@ def scaled(factor: float) -> Callable[[int, int], nn.Module]:
 
 
 VARIANTS = {
-    "recipe": Variant(),
+    "no KL warm-up": Variant(),
     "rate 1e-3, the paper's decay": Variant(rate=1e-3, cosine=False),
     "rate 5e-3, the paper's decay": Variant(rate=5e-3, cosine=False),
     "rate 1e-2, the paper's decay": Variant(cosine=False),
     "rate 5e-3": Variant(rate=5e-3),
     "rate 2e-2": Variant(rate=2e-2),
-    "KL warm-up over 2,000 steps": Variant(warm_up=2000),
-    "KL warm-up over half the steps": Variant(warm_up=STEPS // 2),
+    "KL warm-up over a fifth of the steps": Variant(warm_up=0.2),
+    "KL warm-up over half the steps": Variant(warm_up=0.5),
     "own g for each block": Variant(layer=whvi(share_g=False)),
     "low-rank q(g)": Variant(layer=whvi(posterior="low_rank:8")),
     "q(g) starts 10 times narrower": Variant(log_std=-4.3),
@@ -77,15 +95,17 @@ VARIANTS = {
     "MFG": Variant(layer=MeanFieldLinear),
     "MFG, prior N(0, 1 / inputs), rate 1e-3": Variant(rate=1e-3, layer=mean_field, last=mean_field),
     "MFG, prior N(0, 1 / inputs)": Variant(layer=mean_field, last=mean_field),
+    "MFG, prior N(0, 1 / inputs), KL warm-up over a fifth": Variant(warm_up=0.2, layer=mean_field, last=mean_field),
     "MCD, rate 1e-3": Variant(rate=1e-3, layer=dropout, last=dropout),
     "MCD": Variant(layer=dropout, last=dropout),
 }
 
 
-def network(variant: Variant, width: int, inputs: int, outputs: int) -> nn.Module:
+def network(variant: Variant, setup: Setup, inputs: int, outputs: int) -> nn.Module:
     """The network of a variant."""
-    parts = [part for i, o in pairwise((inputs, width, width)) for part in (variant.layer(i, o), nn.ReLU())]
-    model = nn.Sequential(*parts, variant.last(width, outputs))
+    sizes = (inputs, *[setup.width] * setup.depth)
+    parts = [part for i, o in pairwise(sizes) for part in (variant.layer(i, o), nn.ReLU())]
+    model = nn.Sequential(*parts, variant.last(setup.width, outputs))
     if variant.log_std is not None:
         for name, parameter in model.named_parameters():
             if name.endswith("g.log_std"):
@@ -100,27 +120,26 @@ def kept_apart(parts: Split, task: str) -> Standardised:
     return Standardised(Split((x[:count], y[:count]), (x[count:], y[count:])), task)
 
 
-def measure(name: str, width: int, variant: Variant) -> dict[str, float]:
+def measure(name: str, setup: Setup, variant: Variant) -> dict[str, float]:
     """Metrics on the rows kept apart, and the bound, averaged over splits."""
     data = load(name)
     settings = configuration("whvi", str(data.task))
-    parts = [kept_apart(split(data, index, settings["scaling"]), data.task) for index in range(SPLITS)]
+    parts = [kept_apart(split(data, index, settings["scaling"]), data.task) for index in range(setup.splits)]
     models, likelihoods = [], []
-    for index in range(SPLITS):
+    for index in range(setup.splits):
         torch.manual_seed(index)
-        models.append(network(variant, width, data.x.shape[1], outputs_of(data)))
+        models.append(network(variant, setup, data.x.shape[1], outputs_of(data)))
         likelihoods.append(make_likelihood(data, settings))
     algorithm = SVI(
         variant.rate,
-        schedule=CosineDecay(STEPS) if variant.cosine else PowerDecay(),
-        beta=LinearWarmup(variant.warm_up) if variant.warm_up else 1.0,
+        schedule=CosineDecay(setup.steps) if variant.cosine else PowerDecay(),
+        beta=LinearWarmup(round(variant.warm_up * setup.steps)) if variant.warm_up else 1.0,
     )
     start = time.process_time()
-    result = fit_replicas(
-        models, likelihoods, [part.train for part in parts], steps=STEPS, algorithm=algorithm, progress=True
-    )
-    rows = [evaluate(*three, samples=SAMPLES, seed=0) for three in zip(models, likelihoods, parts, strict=True)]
-    found = {metric: fmean(row[metric] for row in rows) for metric in rows[0]}
+    rows = [part.train for part in parts]
+    result = fit_replicas(models, likelihoods, rows, steps=setup.steps, algorithm=algorithm, compile=can_compile())
+    looks = [evaluate(*three, samples=SAMPLES, seed=0) for three in zip(models, likelihoods, parts, strict=True)]
+    found = {metric: fmean(look[metric] for look in looks) for metric in looks[0]}
     found["elbo"] = fmean(final_elbo(result, r) - len(part.train[0]) * part.log_volume for r, part in enumerate(parts))
     found["cpu_seconds"] = time.process_time() - start
     return {key: round(value, 4) for key, value in found.items()}
@@ -128,18 +147,12 @@ def measure(name: str, width: int, variant: Variant) -> dict[str, float]:
 
 def show(record: dict[str, dict[str, Any]]) -> str:
     """The record as a table in Markdown."""
-    names = [name for name in record if record[name]]
-    head = "".join(f" {name}: bound | error | MNLL |" for name in names)
-    lines = [f"| Variant |{head}", "| --- |" + " --- | --- | --- |" * len(names)]
-    for variant in VARIANTS:
-        if not any(variant in record[name] for name in names):
-            continue
-        cells = []
-        for name in names:
-            row = record[name].get(variant)
-            error = row and row.get("rmse", row.get("error"))
-            cells.append(f"{row['elbo']:,.0f} | {error:.3f} | {row['mnll']:.3f}" if row else "- | - | -")
-        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    lines = ["| Data | Variant | bound | error | MNLL |", "| --- | --- | --- | --- | --- |"]
+    for place, rows in record.items():
+        for variant in (name for name in VARIANTS if name in rows):
+            row = rows[variant]
+            error = row.get("rmse", row.get("error"))
+            lines.append(f"| {place} | {variant} | {row['elbo']:,.0f} | {error:.3f} | {row['mnll']:.3f} |")
     return "\n".join(lines)
 
 
@@ -147,17 +160,21 @@ def main() -> None:
     """Run what is missing and keep the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("datasets", nargs="*", help=f"default: {', '.join(DATASETS)}")
-    parser.add_argument("--width", type=int, default=WIDTH, help=f"units of a hidden layer; default {WIDTH}")
+    parser.add_argument("--shape", default="2x128", help="hidden layers and their units; default 2x128")
+    parser.add_argument("--complete", action="store_true", help="steps and splits of the paper's protocol")
     parser.add_argument("--only", action="append", help="name of a variant; may be repeated")
     parser.add_argument("--table", action="store_true", help="only print the table of the record")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    setup = Setup(*map(int, options.shape.split("x")))
+    if options.complete:
+        setup = replace(setup, steps=profile("paper")["steps"], splits=profile("paper")["splits"])
     for variant in () if options.table else options.only or VARIANTS:
         for name in options.datasets or DATASETS:
-            place = name if options.width == WIDTH else f"{name} 2 x {options.width}"
+            place = setup.place(name)
             record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
             if variant not in record.get(place, {}):
-                found = measure(name, options.width, VARIANTS[variant])
+                found = measure(name, setup, VARIANTS[variant])
                 record = json.loads(RECORD.read_text()) if RECORD.exists() else {}  # another run may have added to it
                 record.setdefault(place, {})[variant] = found
                 keep(RECORD, record)

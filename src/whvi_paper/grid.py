@@ -49,7 +49,7 @@ def _job(
     exhibit: str, dataset: str, method: str, depth: int, width: int, settings: Mapping[str, Any], more: Inputs
 ) -> Job:
     task = str(DATASETS[dataset].task)
-    configuration = recipe.configuration(method, task)
+    configuration = recipe.configuration(method, task, depth)
     steps = recipe.steps(method, settings["steps"])
     common = {
         "task": task,

@@ -7,7 +7,7 @@ from math import exp
 from typing import Any
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, CosineDecay, NoisyKFAC, PowerDecay
+from whvi.inference import SVI, CosineDecay, LinearWarmup, NoisyKFAC, PowerDecay
 from whvi.inference.schedules import Schedule
 
 Configuration = dict[str, Any]
@@ -29,6 +29,8 @@ _OF_METHOD: dict[str, Configuration] = {
     "nng": {"learning_rate": 0.1, "adam_learning_rate": 1e-2, "damping": 1e-2, "moments_every": 5, "update_every": 50},
 }
 _DEFAULT: Configuration = {"learning_rate": 1e-2}
+_WARM_UP = 0.2
+"""Share of the steps over which the weight of the KL rises from 0 to 1, in regression by WHVI with several layers."""
 _STEPS = {"mfg": 20_200, "mcd": 20_200, "nng": 10_100}
 """Where fewer than the profile's do: the rate falls to zero over them, whatever their number."""
 
@@ -40,13 +42,15 @@ def profile(name: str) -> Configuration:
     return PROFILES[name]
 
 
-def configuration(method: str, task: str) -> Configuration:
-    """Of a method on a task.
+def configuration(method: str, task: str, depth: int = 2) -> Configuration:
+    """Of a method on a task, with so many hidden layers.
 
     >>> configuration("whvi", "regression")["learning_rate"]
     0.01
     """
     settings = {**_COMMON, **_OF_METHOD.get(method, _DEFAULT)}
+    if (method, task) == ("whvi", "regression") and depth > 1:
+        settings["kl_warm_up"] = _WARM_UP
     return settings | {"scaling": "clipped" if task == "classification" else "standard"}
 
 
@@ -66,4 +70,5 @@ def algorithm(method: str, settings: Configuration, steps: int) -> SVI | NoisyKF
     if method == "nng":
         names = ("learning_rate", "adam_learning_rate", "damping", "moments_every", "update_every")
         return NoisyKFAC(schedule=schedule, **{name: settings[name] for name in names})
-    return SVI(settings["learning_rate"], schedule=schedule)
+    beta = LinearWarmup(max(1, round(settings["kl_warm_up"] * steps))) if "kl_warm_up" in settings else 1.0
+    return SVI(settings["learning_rate"], schedule=schedule, beta=beta)

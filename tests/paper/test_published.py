@@ -41,15 +41,10 @@ def test_whvi_reaches_the_paper_on_regression(shown: list[Shown]) -> None:
     assert counts(against_best(everything))[Tone.BETTER] >= 12
 
 
-def test_whvi_of_other_widths_reaches_the_paper_but_for_what_the_readme_names(shown: list[Shown]) -> None:
+def test_whvi_of_other_widths_reaches_the_paper(shown: list[Shown]) -> None:
     cells = entries(shown, "uci-widths")
     assert len(cells) == len(printed.WIDTHS) * len(printed.REGRESSION_DATASETS) * 2
-    assert all(cell.n == 8 for cell in cells)
-    worse = {(c.dataset, c.width, c.metric): c for c in cells if tone(c) not in (Tone.BETTER, Tone.WITHIN)}
-    assert set(worse) == {("energy", 64, "rmse"), ("energy", 512, "rmse")}
-    text = (ROOT / "README.md").read_text()
-    for (_, width, _), cell in worse.items():
-        assert f"{width} units ({cell.mean:.2f} against {cell.paper_mean:.2f})" in text
+    assert all(cell.n == 8 and tone(cell) in (Tone.BETTER, Tone.WITHIN) for cell in cells)
 
 
 def test_results_as_json_have_the_fields_that_others_read(shown: list[Shown]) -> None:

@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from math import log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from whvi.inference import SVI, CosineDecay, NoisyKFAC
+from whvi.inference import SVI, CosineDecay, Fit, NoisyKFAC, fit_replicas
+from whvi.inference.compiled import can_compile
+from whvi.inference.schedules import at
 from whvi.likelihoods import Categorical, Gaussian
 from whvi_paper import recipe, training
 from whvi_paper.data import Data, Split, Task
@@ -151,6 +154,35 @@ def test_every_method_has_a_network_and_an_algorithm(method: str) -> None:
     assert type(algorithm) is (NoisyKFAC if method == "nng" else SVI)
     assert algorithm.learning_rate == (0.1 if method == "nng" else 1e-2)
     assert algorithm.schedule == CosineDecay(10)
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "depth", "share"),
+    [("whvi", "regression", 2, 0.2), ("whvi", "regression", 1, 0.0), ("whvi", "classification", 2, 0.0),
+     ("mfg", "regression", 2, 0.0)],
+)  # fmt: skip
+def test_the_weight_of_the_kl_rises_over_a_share_of_the_steps(method: str, task: str, depth: int, share: float) -> None:
+    algorithm = recipe.algorithm(method, recipe.configuration(method, task, depth), 100)
+    assert isinstance(algorithm, SVI)
+    weights = [at(algorithm.beta, step) for step in range(100)]
+    assert sum(weight < 1.0 for weight in weights) == 100 * share
+    assert weights[-1] == 1.0
+
+
+@pytest.mark.parametrize(("method", "compiled"), [("whvi", True), ("nng", False)])
+@pytest.mark.usefixtures("regression")
+def test_long_runs_are_compiled(method: str, compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fit(*args: Any, compile: bool, **options: Any) -> Fit:
+        asked.append(compile)
+        return fit_replicas(*args, **options)
+
+    monkeypatch.setattr(training, "fit_replicas", fit)
+    for limit in (STEPS, STEPS + 1):
+        monkeypatch.setattr(training, "COMPILED_FROM", limit)
+        training.train(inputs(method), tmp_path / str(limit), Stop())
+    assert asked == [compiled and can_compile(), False]
 
 
 @pytest.mark.parametrize("call", [lambda: network("vi", 1, 1, 1, 1), lambda: recipe.profile("vi")])
