@@ -26,7 +26,7 @@ h2 { font-size: 1.3rem; margin: 2.5rem 0 0.25rem; padding-top: 0.75rem; border-t
 p, li, dd { max-width: 48rem; }
 a { color: var(--link); }
 code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 0.9em; }
-nav ol { columns: 20rem; padding-left: 1.5rem; }
+nav ol { columns: 20rem; column-gap: 2.5rem; padding-left: 1.5rem; }
 .source, .caption, figcaption, .legend { color: var(--faint); font-size: 0.9rem; }
 .source { margin-top: 0; }
 .missing { border-left: 4px solid var(--worse-ink); background: var(--panel); padding: 0.5rem 0.75rem; }
