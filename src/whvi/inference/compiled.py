@@ -20,7 +20,7 @@ from whvi.errors import UnsupportedError
 
 def can_compile() -> bool:
     """Whether there is a C++ compiler, as Inductor looks for it."""
-    return any(shutil.which(name) for name in (environ.get("CXX", "g++"), "g++"))
+    return shutil.which(environ.get("CXX", "g++")) is not None
 
 
 class Compiled:
