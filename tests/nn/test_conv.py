@@ -1,13 +1,14 @@
 """WHVIConv2d under fixed draws is torch's convolution with its dense weight, whatever the geometry."""
 
 from collections.abc import Callable
+from math import inf
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import whvi
-from whvi.nn import WHVIConv2d
+from whvi.nn import WHVIConv2d, conv
 
 GEOMETRIES = [
     {"kernel_size": 1},
@@ -33,8 +34,13 @@ def plain(layer: WHVIConv2d, x: Tensor, weight: Tensor, bias: Tensor, options: d
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize("share_g", [True, False])
+@pytest.mark.parametrize("built", [True, False])
 @pytest.mark.parametrize("options", GEOMETRIES, ids=str)
-def test_equals_the_convolution_with_its_weight(options: dict[str, object], share_g: bool) -> None:
+def test_equals_the_convolution_with_its_weight(
+    options: dict[str, object], built: bool, share_g: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the filters of each example are built or not."""
+    monkeypatch.setattr(conv, "_MANY", 0 if built else inf)
     torch.manual_seed(0)
     layer = WHVIConv2d(4, 8, **options, share_g=share_g, dtype=torch.float64)  # type: ignore[arg-type]
     x = torch.randn(6, 4, 7, 8, dtype=torch.float64, requires_grad=True)
@@ -60,7 +66,9 @@ def test_equals_the_convolution_with_its_weight(options: dict[str, object], shar
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
-def test_one_example_and_no_example() -> None:
+@pytest.mark.parametrize("many", [0, inf])
+def test_one_example_and_no_example(many: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv, "_MANY", many)
     layer = WHVIConv2d(2, 3, 3)
     assert layer(torch.randn(2, 5, 5)).shape == (3, 3, 3)
     assert layer(torch.randn(0, 2, 5, 5)).shape == (0, 3, 3, 3)

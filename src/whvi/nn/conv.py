@@ -1,5 +1,7 @@
 """Convolutions under a Walsh-Hadamard posterior."""
 
+from math import prod
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,9 @@ from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 from whvi.structure import make_plan
 
+_MANY = 4
+"""Patches for each filter of a group, from which it pays to build the filters (measured)."""
+
 
 class WHVIConv2d(Convolutional, StructuredLayer):
     """A convolution whose filters, as a matrix (out_channels, in_channels * kernel area), are W = A diag(g) B.
@@ -22,8 +27,9 @@ class WHVIConv2d(Convolutional, StructuredLayer):
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
-    With a draw for each example the filters are applied to the patches of the image without being built; with one draw
-    for many images they are built and handed to torch's convolution.
+    With a draw for each example the filters are applied to the patches of the image without being built, unless there
+    are far more patches than filters; then, and with one draw for many images, they are built and handed to torch's
+    convolution.
 
     Law: under a fixed draw, forward(x) == conv2d(x, weight(draw), bias_value(draw)).
 
@@ -81,9 +87,13 @@ class WHVIConv2d(Convolutional, StructuredLayer):
             weight = in_precision_of(x, self.weight(draw))
             return self.geometry.convolve(x, weight, None if bias is None else in_precision_of(x, bias))
         axes = x.ndim - 3 - len(draw.shape)
-        if axes:  # several images for each draw
-            y = self.geometry.convolve_each(x, in_precision_of(x, self.weight(draw)))
-            return add_bias(y.movedim(-3, -1), self.bias, draw, axes + 2).movedim(-1, -3)
+        if axes or self._pays_to_build(x):
+            weight = in_precision_of(x, self.weight(draw))
+            y = self.geometry.convolve_each(x.flatten(0, -4 - axes), weight.flatten(0, -5)).unflatten(0, draw.shape)
+            y = y.movedim(-3, -1)
+            if x.movedim(-3, -1).is_contiguous():  # images with their channels last keep them there
+                y = y.contiguous()
+            return add_bias(y, self.bias, draw, axes + 2).movedim(-1, -3)
         patches = self.geometry.patches(x)
         if self.groups == 1:
             patches = patches.squeeze(-3)
@@ -92,6 +102,11 @@ class WHVIConv2d(Convolutional, StructuredLayer):
             y = y.unsqueeze(-3)
         y = self.geometry.fold_output(y, *x.shape[-2:])
         return add_bias(y.movedim(-3, -1), self.bias, draw, 2).movedim(-1, -3)
+
+    def _pays_to_build(self, x: Tensor) -> bool:
+        """To transform the filters of each image takes less than to transform its patches, for all that follows."""
+        patches = prod(self.geometry.output_size(*x.shape[-2:]))
+        return x.numel() > 0 and patches * self.groups >= _MANY * self.out_channels
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """The filters at a draw, or their mean: (*draw.shape, out_channels, in_channels / groups, kh, kw)."""

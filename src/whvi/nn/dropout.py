@@ -58,8 +58,8 @@ class Dropout(BayesianLayer):
 
     def kl_term(self, weight: Tensor, bias: Tensor | None, keep: float) -> Tensor:
         """KL of Gal and Ghahramani (2016). Their weights are those that meet an input that is kept: W / keep."""
-        bias_square = 0.0 if bias is None else wide(bias).square().sum()
-        return kl.dropout(wide(weight).square().sum() / keep**2, bias_square, keep, self.prior_variance)
+        bias_square = 0.0 if bias is None else kl.square(wide(bias))
+        return kl.dropout(kl.square(wide(weight)) / keep**2, bias_square, keep, self.prior_variance)
 
     def extra_repr(self) -> str:
         """Probability and draws, for ``print``."""

@@ -103,6 +103,15 @@ def flow(
     return 0.5 * (quadratic + (prior_log_det - size)) - base_half_log_det - log_det
 
 
+def square(x: Tensor) -> Tensor:
+    """|x|^2 -> scalar. ``x.square()`` would go over a weight matrix once more on the way back.
+
+    >>> square(torch.ones(2, 3))
+    tensor(6.)
+    """
+    return (x * x).sum()
+
+
 def dropout(weight_square: Tensor, bias_square: Tensor | float, keep: float, prior_variance: float) -> Tensor:
     """KL of MC dropout after Gal and Ghahramani (2016): keep/(2 v) |W|^2 + 1/(2 v) |b|^2, for a prior N(0, v).
 

@@ -19,6 +19,7 @@ from whvi.predictive.metrics import auroc, brier, error_rate
 from whvi_paper.data import load
 from whvi_paper.data.catalogue import DATASETS, named
 from whvi_paper.data.table import Task as DataTask
+from whvi_paper.images import memory
 from whvi_paper.images.augmentation import Augment, Standardise
 from whvi_paper.images.settings import algorithm, as_trained, complete, cycles
 from whvi_paper.images.shifts import SHIFTS, Shift
@@ -44,6 +45,7 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     return [train_one(one, folder, report) for one in inputs]
 
 
+@memory.kept()
 def train_one(one: Inputs, folder: Path, report: Report) -> Results:
     """Fit, or take the weights of a fit that is done, and evaluate."""
     task, story = trained(one, folder, folder.parent / "models", report)
