@@ -88,6 +88,7 @@ VARIANTS = {
     "KL warm-up over half the steps": Variant(warm_up=0.5),
     "own g for each block": Variant(layer=whvi(share_g=False)),
     "inferred scales": Variant(layer=whvi(scales="diagonal")),
+    "inferred scales, KL warm-up over a fifth": Variant(warm_up=0.2, layer=whvi(scales="diagonal")),
     "own g for each block, inferred scales": Variant(layer=whvi(share_g=False, scales="diagonal")),
     "low-rank q(g)": Variant(layer=whvi(posterior="low_rank:8")),
     "q(g) starts 10 times narrower": Variant(log_std=-4.3),

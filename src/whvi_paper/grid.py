@@ -28,9 +28,12 @@ def jobs(
     shapes: Sequence[Shape] | Callable[[str], Sequence[Shape]],
     profile: str,
     most_steps: int | None = None,
+    configuration: Callable[[str, str, int], recipe.Configuration] = recipe.configuration,
     **more: Any,
 ) -> list[Job]:
     """One job for each dataset, method and shape: all splits at once. ``more`` goes into the inputs.
+
+    ``configuration`` says how a method is trained on a task, with so many hidden layers.
 
     A smoke test does with the smallest dataset.
     """
@@ -41,15 +44,21 @@ def jobs(
     found = []
     for dataset, method in product(datasets, methods):
         for depth, width in shapes(dataset) if callable(shapes) else shapes:
-            found.append(_job(exhibit, dataset, method, depth, width, settings, more))
+            found.append(_job(exhibit, dataset, method, depth, width, settings, configuration, more))
     return found
 
 
 def _job(
-    exhibit: str, dataset: str, method: str, depth: int, width: int, settings: Mapping[str, Any], more: Inputs
+    exhibit: str,
+    dataset: str,
+    method: str,
+    depth: int,
+    width: int,
+    settings: Mapping[str, Any],
+    configuration: Callable[[str, str, int], recipe.Configuration],
+    more: Inputs,
 ) -> Job:
     task = str(DATASETS[dataset].task)
-    configuration = recipe.configuration(method, task, depth)
     steps = recipe.steps(method, settings["steps"])
     common = {
         "task": task,
@@ -59,7 +68,7 @@ def _job(
         "width": width,
         "steps": steps,
         "samples": settings["samples"],
-        "configuration": configuration,
+        "configuration": configuration(method, task, depth),
         **more,
     }
     inputs = tuple({**common, "split": index, "seed": index} for index in range(settings["splits"]))

@@ -31,6 +31,8 @@ _OF_METHOD: dict[str, Configuration] = {
 _DEFAULT: Configuration = {"learning_rate": 1e-2}
 _WARM_UP = 0.2
 """Share of the steps over which the weight of the KL rises from 0 to 1, in regression by WHVI with several layers."""
+_SHALLOW: Configuration = {"kl_warm_up": _WARM_UP, "layers": "S_var H G H S_var"}
+"""Of WHVI in regression with one layer, where it is not compared with others by its bound: inferred scales, too."""
 _STEPS = {"mfg": 20_200, "mcd": 20_200, "nng": 10_100}
 """Where fewer than the profile's do: the rate falls to zero over them, whatever their number."""
 
@@ -52,6 +54,15 @@ def configuration(method: str, task: str, depth: int = 2) -> Configuration:
     if (method, task) == ("whvi", "regression") and depth > 1:
         settings["kl_warm_up"] = _WARM_UP
     return settings | {"scaling": "clipped" if task == "classification" else "standard"}
+
+
+def shallow(method: str, task: str, depth: int = 1) -> Configuration:
+    """As ``configuration``, for the table of networks with one hidden layer.
+
+    >>> shallow("whvi", "regression")["layers"]
+    'S_var H G H S_var'
+    """
+    return configuration(method, task, depth) | (_SHALLOW if method == "whvi" else {})
 
 
 def steps(method: str, most: int) -> int:

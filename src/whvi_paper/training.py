@@ -34,9 +34,10 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     data = load(first["dataset"])
     tests = [Standardised(split(data, one["split"], settings["scaling"]), data.task) for one in inputs]
     models, likelihoods = [], []
+    layers = settings.get("layers", first["method"])
     for one in inputs:
         torch.manual_seed(one["seed"])
-        models.append(network(one["method"], data.x.shape[1], outputs_of(data), one["depth"], one["width"]))
+        models.append(network(layers, data.x.shape[1], outputs_of(data), one["depth"], one["width"]))
         likelihoods.append(make_likelihood(data, settings))
     curve = Curve(folder / "curve.json", first.get("curve_every", 0))
 

@@ -169,6 +169,19 @@ def test_the_weight_of_the_kl_rises_over_a_share_of_the_steps(method: str, task:
     assert weights[-1] == 1.0
 
 
+@pytest.mark.parametrize("method", ["whvi", "mfg"])
+@pytest.mark.usefixtures("regression")
+def test_whvi_infers_its_scales_in_the_shallow_table_alone(method: str, tmp_path: Path) -> None:
+    counts = []
+    for configuration in (recipe.configuration, recipe.shallow):
+        settings = configuration(method, "regression", 1)
+        jobs = [{**one, "steps": 2, "configuration": settings} for one in inputs(method)]
+        counts.append(training.train(jobs, tmp_path / str(len(counts)), Stop())[0]["parameters"])
+        assert ("kl_warm_up" in settings) == (configuration is recipe.shallow and method == "whvi")
+    size, scales = 4, 2 * (8 // 4)  # blocks of side 4, each with two scales
+    assert counts[1] - counts[0] == (scales * size if method == "whvi" else 0)
+
+
 @pytest.mark.parametrize(("method", "compiled"), [("whvi", True), ("nng", False)])
 @pytest.mark.usefixtures("regression")
 def test_long_runs_are_compiled(method: str, compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
