@@ -104,7 +104,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         return add_bias(y.movedim(-3, -1), self.bias, draw, 2).movedim(-1, -3)
 
     def _pays_to_build(self, x: Tensor) -> bool:
-        """To transform the filters of each image takes less than to transform its patches, for all that follows."""
+        """Whether to transform an image's filters and multiply takes less than to transform its many patches."""
         patches = prod(self.geometry.output_size(*x.shape[-2:]))
         return x.numel() > 0 and patches * self.groups >= _MANY * self.out_channels
 

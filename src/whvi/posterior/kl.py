@@ -29,6 +29,15 @@ def gaussian(
     return 0.5 * (quadratic + trace + (prior_log_det - size)) - half_log_det
 
 
+def square(x: Tensor) -> Tensor:
+    """|x|^2 -> scalar. ``x.square()`` would go over a weight matrix once more on the way back.
+
+    >>> square(torch.ones(2, 3))
+    tensor(6.)
+    """
+    return (x * x).sum()
+
+
 def diagonals(means: Sequence[Tensor], log_stds: Sequence[Tensor], variance: float) -> Tensor:
     """Sum of KL(N(m, diag(exp(2 l))) || N(0, variance I)) over pairs (m, l) of tensors of one shape -> scalar.
 
@@ -59,7 +68,7 @@ def matrix_gaussian(mean: Tensor, row_root: Tensor, column_root: Tensor, varianc
     row_log_det, column_log_det = (r.diagonal(dim1=-2, dim2=-1).log().sum() for r in (row_root, column_root))
     half_log_det = columns * row_log_det + rows * column_log_det
     size = mean.numel()
-    return gaussian(mean.square().sum() / variance, trace / variance, half_log_det, size * log(variance), size)
+    return gaussian(square(mean) / variance, trace / variance, half_log_det, size * log(variance), size)
 
 
 def low_rank_half_log_det(factor: Tensor, log_std: Tensor) -> Tensor:
@@ -101,15 +110,6 @@ def flow(
         size: n, the number of variables.
     """
     return 0.5 * (quadratic + (prior_log_det - size)) - base_half_log_det - log_det
-
-
-def square(x: Tensor) -> Tensor:
-    """|x|^2 -> scalar. ``x.square()`` would go over a weight matrix once more on the way back.
-
-    >>> square(torch.ones(2, 3))
-    tensor(6.)
-    """
-    return (x * x).sum()
 
 
 def dropout(weight_square: Tensor, bias_square: Tensor | float, keep: float, prior_variance: float) -> Tensor:

@@ -5,9 +5,11 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 """What ``mallopt`` calls them."""
-_NEVER, _DEFAULT_TRIM, _DEFAULT_MMAPS = -1, 128 * 1024, 65536
+_NEVER = -1
+_AFTERWARDS = {_MMAP_MAX: 65536, _MMAP_THRESHOLD: 32 * 2**20, _TRIM_THRESHOLD: 64 * 2**20}
+"""glibc moves its thresholds up to these while large tensors come and go, but no more once they were set by hand."""
 
 
 @contextmanager
@@ -31,6 +33,6 @@ def kept() -> Iterator[None]:
     try:
         yield
     finally:
-        library.mallopt(_MMAP_MAX, _DEFAULT_MMAPS)
-        library.mallopt(_TRIM_THRESHOLD, _DEFAULT_TRIM)
+        for name, value in _AFTERWARDS.items():
+            library.mallopt(name, value)
         library.malloc_trim(0)
