@@ -28,14 +28,12 @@ def jobs(
     shapes: Sequence[Shape] | Callable[[str], Sequence[Shape]],
     profile: str,
     most_steps: int | None = None,
-    configuration: Callable[[str, str, int], recipe.Configuration] = recipe.configuration,
+    how: recipe.Recipe = recipe.PLAIN,
     **more: Any,
 ) -> list[Job]:
-    """One job for each dataset, method and shape: all splits at once. ``more`` goes into the inputs.
+    """One job for each dataset, method and shape: all splits at once.
 
-    ``configuration`` says how a method is trained on a task, with so many hidden layers.
-
-    A smoke test does with the smallest dataset.
+    ``how`` says how they are trained, and ``more`` goes into the inputs. A smoke test does with the smallest dataset.
     """
     settings = dict(recipe.profile(profile))
     settings["steps"] = min(settings["steps"], most_steps or settings["steps"])
@@ -44,7 +42,7 @@ def jobs(
     found = []
     for dataset, method in product(datasets, methods):
         for depth, width in shapes(dataset) if callable(shapes) else shapes:
-            found.append(_job(exhibit, dataset, method, depth, width, settings, configuration, more))
+            found.append(_job(exhibit, dataset, method, depth, width, settings, how, more))
     return found
 
 
@@ -55,11 +53,11 @@ def _job(
     depth: int,
     width: int,
     settings: Mapping[str, Any],
-    configuration: Callable[[str, str, int], recipe.Configuration],
+    how: recipe.Recipe,
     more: Inputs,
 ) -> Job:
     task = str(DATASETS[dataset].task)
-    steps = recipe.steps(method, settings["steps"])
+    steps = how.steps(method, settings["steps"])
     common = {
         "task": task,
         "dataset": dataset,
@@ -68,7 +66,7 @@ def _job(
         "width": width,
         "steps": steps,
         "samples": settings["samples"],
-        "configuration": configuration(method, task, depth),
+        "configuration": how.configuration(method, task, depth),
         **more,
     }
     inputs = tuple({**common, "split": index, "seed": index} for index in range(settings["splits"]))

@@ -3,6 +3,8 @@
 A recipe is plain JSON, since it is part of what a record is named by.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import exp
 from typing import Any
 
@@ -31,8 +33,6 @@ _OF_METHOD: dict[str, Configuration] = {
 _DEFAULT: Configuration = {"learning_rate": 1e-2}
 _WARM_UP = 0.2
 """Share of the steps over which the weight of the KL rises from 0 to 1, in regression by WHVI with several layers."""
-_SHALLOW: Configuration = {"kl_warm_up": _WARM_UP, "layers": "S_var H G H S_var"}
-"""Of WHVI in regression with one layer, where it is not compared with others by its bound: inferred scales, too."""
 _STEPS = {"mfg": 20_200, "mcd": 20_200, "nng": 10_100}
 """Where fewer than the profile's do: the rate falls to zero over them, whatever their number."""
 
@@ -56,22 +56,34 @@ def configuration(method: str, task: str, depth: int = 2) -> Configuration:
     return settings | {"scaling": "clipped" if task == "classification" else "standard"}
 
 
-def shallow(method: str, task: str, depth: int = 1) -> Configuration:
-    """As ``configuration``, for the table of networks with one hidden layer.
+@dataclass(frozen=True)
+class Recipe:
+    """``configuration`` with what a table changes in it, and the steps of each method.
 
-    >>> shallow("whvi", "regression")["layers"]
+    >>> PLAIN.steps("whvi", 50_500), PLAIN.steps("mfg", 50_500), PLAIN.steps("mfg", 20)
+    (50500, 20200, 20)
+    >>> SHALLOW.configuration("whvi", "regression", 1)["layers"]
     'S_var H G H S_var'
     """
-    return configuration(method, task, depth) | (_SHALLOW if method == "whvi" else {})
+
+    changes: Mapping[str, Configuration]
+    fewer_steps: Mapping[str, int]
+
+    def configuration(self, method: str, task: str, depth: int) -> Configuration:
+        """Of a method on a task, with so many hidden layers."""
+        return configuration(method, task, depth) | self.changes.get(method, {})
+
+    def steps(self, method: str, most: int) -> int:
+        """Of a method under a profile that has ``most``."""
+        return min(most, self.fewer_steps.get(method, most))
 
 
-def steps(method: str, most: int) -> int:
-    """Of a method under a profile that has ``most``.
-
-    >>> steps("whvi", 50_500), steps("mfg", 50_500), steps("mfg", 20)
-    (50500, 20200, 20)
-    """
-    return min(most, _STEPS.get(method, most))
+PLAIN = Recipe({}, _STEPS)
+SHALLOW = Recipe(
+    {"whvi": {"kl_warm_up": _WARM_UP, "layers": "S_var H G H S_var"}, "nng": {"learning_rate": 1e-2}},
+    {"mfg": 20_200, "nng": 40_400},
+)
+"""Of regression with one layer, where methods are not compared by their bounds: WHVI infers its scales, too."""
 
 
 def algorithm(method: str, settings: Configuration, steps: int) -> SVI | NoisyKFAC:

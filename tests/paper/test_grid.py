@@ -37,7 +37,7 @@ def test_one_job_for_each_dataset_method_and_shape() -> None:
     assert found[0].label == "whvi energy 2x64"
     for job in found:
         assert [(one["split"], one["seed"]) for one in job.inputs] == [(index, index) for index in range(8)]
-        steps = recipe.steps(job.inputs[0]["method"], 50_500)
+        steps = recipe.PLAIN.steps(job.inputs[0]["method"], 50_500)
         assert {(one["steps"], one["samples"]) for one in job.inputs} == {(steps, 64)}
         keys = ("method", "dataset", "depth", "width")
         assert len({tuple(one[key] for key in keys) for one in job.inputs}) == 1

@@ -173,11 +173,11 @@ def test_the_weight_of_the_kl_rises_over_a_share_of_the_steps(method: str, task:
 @pytest.mark.usefixtures("regression")
 def test_whvi_infers_its_scales_in_the_shallow_table_alone(method: str, tmp_path: Path) -> None:
     counts = []
-    for configuration in (recipe.configuration, recipe.shallow):
-        settings = configuration(method, "regression", 1)
+    for how in (recipe.PLAIN, recipe.SHALLOW):
+        settings = how.configuration(method, "regression", 1)
         jobs = [{**one, "steps": 2, "configuration": settings} for one in inputs(method)]
         counts.append(training.train(jobs, tmp_path / str(len(counts)), Stop())[0]["parameters"])
-        assert ("kl_warm_up" in settings) == (configuration is recipe.shallow and method == "whvi")
+        assert ("kl_warm_up" in settings) == (how is recipe.SHALLOW and method == "whvi")
     size, scales = 4, 2 * (8 // 4)  # blocks of side 4, each with two scales
     assert counts[1] - counts[0] == (scales * size if method == "whvi" else 0)
 
