@@ -6,12 +6,14 @@ trace of P^-1 with a diagonal matrix, and log det P.
 
 from collections.abc import Sequence
 from math import log
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from whvi.ops import energy
 from whvi.ops.precision import full_precision
+from whvi.ops.recording import record, watched
 
 
 def gaussian(
@@ -30,12 +32,28 @@ def gaussian(
 
 
 def square(x: Tensor) -> Tensor:
-    """|x|^2 -> scalar. ``x.square()`` would go over a weight matrix once more on the way back.
+    """|x|^2 -> scalar.
 
     >>> square(torch.ones(2, 3))
     tensor(6.)
     """
-    return (x * x).sum()
+    found: Tensor = (x * x).sum() if watched() else record(_Square, x)
+    return found
+
+
+class _Square(torch.autograd.Function):
+    """On the way back torch would go over a weight matrix, as large as a layer is, three times; this does once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return (x * x).sum()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        gradient: Tensor = 2 * grads[0] * x
+        return gradient
 
 
 def diagonals(means: Sequence[Tensor], log_stds: Sequence[Tensor], variance: float) -> Tensor:

@@ -22,7 +22,7 @@ MODEL = "simple-cnn"
 METRICS = ("error", "mnll", "ece")
 PLANS: dict[str, dict[str, Any]] = {
     "paper": {
-        "dataset": DATASET, "epochs": 4, "samples": 16, "batch_size": 256, "treatments": tuple(TREATMENTS),
+        "dataset": DATASET, "epochs": 6, "samples": 16, "batch_size": 256, "treatments": tuple(TREATMENTS),
     },
     "quick": {
         "dataset": "synthetic-images", "epochs": 4, "samples": 4, "batch_size": 32,
