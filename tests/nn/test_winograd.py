@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.functional import conv2d
 
 from whvi.nn import winograd
@@ -107,6 +108,14 @@ def test_only_eager_single_precision_on_a_cpu() -> None:
     assert not winograd.pays(x.to("meta"), weight.to("meta"))
     with torch.autocast("cpu", torch.bfloat16):
         assert not winograd.pays(x, weight)
+
+
+def test_a_traced_convolution_is_torchs_own() -> None:
+    weight = torch.randn(128, 128, 3, 3, requires_grad=True)
+    geometry = ConvGeometry(**WIDE)
+    graph = make_fx(lambda x: geometry.convolve(x, weight))(torch.randn(IMAGES))
+    assert "convolution" in graph.code
+    assert "bmm" not in graph.code
 
 
 def test_an_exported_convolution_is_torchs_own_for_any_number_of_images() -> None:

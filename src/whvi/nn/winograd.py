@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from whvi.ops.recording import traced
+
 TILE = 4
 """Outputs of a tile, down and across."""
 CHANNELS, WITH_GRADIENTS, WITHOUT, TILES = 64, 256, 512, 64
@@ -35,13 +37,13 @@ def pays(x: Tensor, weight: Tensor) -> bool:
     """Whether it is there for such a convolution, with stride 1 and one zero around, and faster than torch's own.
 
     Only in float32 on a CPU: half precision would lose too much on the way, and float64 is asked for to be exact. What
-    is compiled or exported keeps torch's convolution, which other programs know, and no bound on the number of images.
+    is traced, to be compiled or exported, keeps torch's convolution: other programs know it, with any number of images.
 
     Args:
         x: (N, in_channels, H, W).
         weight: (out_channels, in_channels / groups, height, width).
     """
-    if torch.compiler.is_compiling() or x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+    if traced() or x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
         return False
     if x.dtype != torch.float32 or weight.dtype != torch.float32 or weight.shape[1:] != (x.shape[1], 3, 3):
         return False
