@@ -17,7 +17,10 @@ from whvi.nn import winograd
 
 RECORD = Path(__file__).parent.parent / "results/bench/convolution.json"
 IMAGES = 256
-SHAPES = [(64, 64, 32), (128, 128, 16), (64, 192, 8), (256, 256, 8), (192, 384, 4), (384, 256, 4), (512, 512, 4)]
+SHAPES = [
+    (64, 64, 32), (128, 128, 16), (64, 192, 8), (256, 256, 8), (192, 384, 4), (384, 256, 4), (512, 512, 4),
+    (64, 64, 2), (512, 512, 2),
+]  # fmt: skip
 """Channels of input and output, and side."""
 USED = {(False, False): "no", (False, True): "with gradients", (True, True): "yes"}
 

@@ -23,7 +23,7 @@ def plain(x: Tensor, weight: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("size", [(4, 4), (4, 8), (12, 8)])
+@pytest.mark.parametrize("size", [(2, 2), (4, 4), (4, 8), (12, 8)])
 def test_values_and_gradients_are_those_of_torch(size: tuple[int, int], layout: torch.memory_format) -> None:
     x, weight = operands(height=size[0], width=size[1])
     found, expected = winograd.convolve(x.contiguous(memory_format=layout), weight), plain(x, weight)
@@ -33,26 +33,42 @@ def test_values_and_gradients_are_those_of_torch(size: tuple[int, int], layout: 
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
 
 
-def test_second_derivatives_and_vmap() -> None:
-    small = operands(1, 2, 2, 4, 4)
-    assert torch.autograd.gradgradcheck(winograd.convolve, small)
+@pytest.mark.parametrize("images", [1, 2])
+def test_images_are_taken_in_parts(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = operands(count=5, height=8, width=8)
+    whole = winograd.convolve(x, weight)
+    monkeypatch.setattr(winograd, "NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(winograd, "TILES_AT_ONCE", 4 * images)
+    parts, way = [], winograd._convolve
+    monkeypatch.setattr(winograd, "_convolve", lambda x, *rest: parts.append(len(x)) or way(x, *rest))
+    found = winograd.convolve(x, weight)
+    assert max(parts) == images
+    assert sum(parts) == len(x)
+    torch.testing.assert_close(found, whole)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    grad = torch.randn_like(whole)
+    for a, b in zip(*(torch.autograd.grad(y, (x, weight), grad) for y in (found, whole)), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("side", [2, 4])
+def test_second_derivatives_and_vmap(side: int) -> None:
+    assert torch.autograd.gradgradcheck(winograd.convolve, operands(1, 2, 2, side, side))
 
     def gradients(way: Any) -> Any:
         return torch.vmap(torch.func.grad(lambda x, weight: way(x, weight).square().sum(), (0, 1)))
 
-    several = [torch.stack([each.detach(), 2 * each.detach()]) for each in operands()]
+    several = [torch.stack([each.detach(), 2 * each.detach()]) for each in operands(height=side, width=side)]
     for a, b in zip(gradients(winograd.convolve)(*several), gradients(plain)(*several), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
-def test_single_precision_loses_one_digit_at_most() -> None:
-    x, weight = (each.detach() for each in operands(4, 128, 128, 8, 8))
+@pytest.mark.parametrize(("side", "bound"), [(8, 3e-5), (2, 3e-6)])
+def test_single_precision_loses_one_digit_at_most(side: int, bound: float) -> None:
+    x, weight = (each.detach() for each in operands(4, 128, 128, side, side))
     exact = plain(x, weight)
-    winograd_off, torch_off = (
-        float((way(x.float(), weight.float()) - exact).abs().max() / exact.abs().max())
-        for way in (winograd.convolve, plain)
-    )
-    assert torch_off < winograd_off < 3e-5
+    off = winograd.convolve(x.float(), weight.float()) - exact
+    assert float(off.abs().max() / exact.abs().max()) < bound
 
 
 WIDE = {"in_channels": 128, "out_channels": 128, "kernel_size": 3, "padding": 1}
@@ -66,6 +82,11 @@ IMAGES = (16, 128, 8, 8)
         ({"padding": "same"}, IMAGES, True),
         ({}, (2, 8, 128, 8, 8), True),
         ({}, (15, 128, 8, 8), False),  # too few tiles
+        ({}, (64, 128, 2, 2), True),
+        ({}, (63, 128, 2, 2), False),
+        ({}, (64, 128, 2, 4), False),
+        ({"in_channels": 64, "out_channels": 64}, (64, 64, 2, 2), True),
+        ({"in_channels": 64, "out_channels": 64}, (16, 64, 8, 8), False),
         ({}, (16, 128, 8, 10), False),  # not a multiple of the tile
         ({"out_channels": 127}, IMAGES, False),
         ({"in_channels": 32, "out_channels": 256}, (16, 32, 8, 8), False),
@@ -98,6 +119,8 @@ def test_a_pass_without_gradients_has_to_be_wider() -> None:
     with torch.no_grad():
         assert not winograd.pays(x, weight)
         assert winograd.pays(torch.randn(16, 256, 8, 8), torch.randn(256, 256, 3, 3))
+        assert winograd.pays(torch.randn(64, 128, 2, 2), weight)
+        assert not winograd.pays(torch.randn(64, 64, 2, 2), torch.randn(64, 64, 3, 3))
 
 
 def test_only_eager_single_precision_on_a_cpu() -> None:
