@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import torch
+
+from whvi.inference.seeds import start_generators
 
 # A command in the background of a shell is deaf to Ctrl-C, which some tests send to themselves and to their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -47,7 +48,7 @@ def _fixed_seeds() -> None:
     """Each test starts from the same seeds, so it does not depend on the tests before it."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (guards code that uses the global state)
-    torch.manual_seed(0)
+    start_generators(0)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,10 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for the page that is made, and for checkpoints.")] = Path(
         "out/paper"
     ),
-    processes: Annotated[int | None, typer.Option(help="At once; default one for each processor.", min=1)] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="At once; default as many as fill the processors.", min=1)
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Of each process. A convolutional network gains by several.", min=1)] = 1,
     backend: Annotated[str, typer.Option(help="loky (processes of this machine), sequential, ray or dask.")] = "loky",
     only: Annotated[
         list[str] | None,
@@ -68,7 +71,7 @@ def reproduce(
     store = Store(results or home(profile, out))
     jobs = with_data(chosen(find(exhibit).jobs(profile), only or ()), store)
     with stoppable():
-        summary = run(jobs, store, work=out / "work", processes=processes, backend=backend)
+        summary = run(jobs, store, work=out / "work", processes=processes, threads=threads, backend=backend)
     shown = show(exhibit, store, profile)
     if shown.entries:
         from rich.console import Console

@@ -40,19 +40,19 @@ def plan(plans: Mapping[str, Plan], profile: str) -> Plan:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch on one thread within the block: what times are compared on."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def threads(count: int) -> Iterator[None]:
+    """Torch on so many threads within the block; times are compared on one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 def timed(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Any]:
     """Metrics: the median seconds of each contender, all in turn in this process, and the machine."""
-    with one_thread():
+    with threads(1):
         seconds = interleaved(contenders, rounds=rounds)
         return {"seconds": {name: float(f"{value:.4g}") for name, value in seconds.items()}, "machine": machine()}
 

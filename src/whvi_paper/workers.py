@@ -24,7 +24,7 @@ from joblib import Parallel, delayed, parallel_config
 from whvi.errors import ArgumentError, MissingPackageError, UnsupportedError
 from whvi.io import atomic, canonical
 from whvi_paper.jobs import Inputs, Job, Results
-from whvi_paper.measured import one_thread
+from whvi_paper.measured import threads
 from whvi_paper.store import check_results
 
 TIMES = "times.json"
@@ -39,6 +39,7 @@ class Task:
     job: Job
     inputs: tuple[Inputs, ...]
     folder: Path
+    threads: int = 1
 
     @property
     def progress(self) -> Path:
@@ -59,13 +60,13 @@ class Outcome:
 
 
 def execute(task: Task) -> Outcome:
-    """One job, on one thread. An error is an outcome, so that the other jobs go on."""
+    """One job, on its threads. An error is an outcome, so that the other jobs go on."""
 
     def report(share: float) -> None:
         task.progress.write_text(f"{share:.4f}")
         clock.keep()
 
-    with _one_at_a_time, one_thread():
+    with _one_at_a_time, threads(task.threads):
         try:
             task.folder.mkdir(parents=True, exist_ok=True)
             clock = Clock(task.folder / TIMES)
@@ -113,7 +114,7 @@ def _loky(tasks: Sequence[Task], processes: int) -> Outcomes:
         alone = not waiting
         left = {task.index: task for task in waiting or [again.pop(0)]}
         calls = [delayed(_execute_in_child)(task, os.getpid()) for task in left.values()]
-        with parallel_config("loky", n_jobs=processes, inner_max_num_threads=1):
+        with parallel_config("loky", n_jobs=processes, inner_max_num_threads=tasks[0].threads):
             found = Parallel(return_as="generator_unordered", pre_dispatch="all", batch_size=1)(calls)
         try:
             for outcome in found:
@@ -158,16 +159,16 @@ def _ray(tasks: Sequence[Task], processes: int) -> Outcomes:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
-    started = not ray.is_initialized()
+    started, threads_each = not ray.is_initialized(), tasks[0].threads if tasks else 1
     if started:
-        mine = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": processes, "include_dashboard": False}
+        mine = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": processes * threads_each, "include_dashboard": False}
         try:
             ray.init(log_to_driver=False, logging_level="error", **mine)
         except Exception as error:  # Ray has no class of its own for it, and waits 15 seconds for its parts, no longer
             advice = "try again when the machine is less busy, or use another backend"
             raise UnsupportedError(f"Ray did not start ({str(error).splitlines()[0]}); {advice}") from error
     try:
-        call = ray.remote(max_retries=0)(execute).remote
+        call = ray.remote(max_retries=0, num_cpus=threads_each)(execute).remote
         waiting = {call(task): task.index for task in tasks}
         while waiting:
             (ready,), _ = ray.wait(list(waiting))

@@ -43,14 +43,21 @@ def few_cases() -> Iterator[Case]:
         yield word, scales, posterior
 
 
+def pairs_of_cases() -> Iterator[Case]:
+    """Each word with each posterior, and each kind of scales with each posterior."""
+    for (i, word), (j, posterior) in product(enumerate(STRUCTURES), enumerate(POSTERIORS)):
+        yield word, SCALES[(i + j) % 2 if "S" in word else 0], posterior
+
+
 GRAPHS = ("test_compile", "test_export")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All cases for each law and layer. Graphs take long to trace, so all cases for one layer, and few for others."""
+    """All cases for each law and layer. Graphs take long to trace, so their pairs for one layer, and few for others."""
     if "case" in metafunc.fixturenames:
-        few = metafunc.function.__name__ in GRAPHS and metafunc.cls is not TestStacked
-        metafunc.parametrize("case", list(few_cases() if few else cases()), ids="-".join)
+        some = pairs_of_cases if metafunc.cls is TestStacked else few_cases
+        chosen = some if metafunc.function.__name__ in GRAPHS else cases
+        metafunc.parametrize("case", list(chosen()), ids="-".join)
 
 
 def options(case: Case) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 from whvi_paper.blocks import Shown
 from whvi_paper.jobs import Inputs, Job, Report, Results
 
@@ -34,6 +36,10 @@ def wait_for(path: Path) -> None:
 
 def double(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
     return [{"metrics": {"double": 2 * one["number"], "process": os.getpid()}} for one in inputs]
+
+
+def threads(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
+    return [{"metrics": {"threads": torch.get_num_threads()}} for _ in inputs]
 
 
 def fail(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:

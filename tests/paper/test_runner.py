@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from rich.console import Console
-from small_jobs import die_after, double, double_after, fail, make
+from small_jobs import die_after, double, double_after, fail, make, threads
 
 from whvi.errors import ArgumentError, MissingPackageError, UnsupportedError
 from whvi_paper import workers
@@ -154,18 +154,30 @@ def test_times_of_a_job_that_goes_on_are_those_of_all_its_sessions(
     assert [(one["wall_seconds"], one["cpu_seconds"]) for one in store.records([job])] == [(4.0, 2.0)] * 2
 
 
-def test_threads_of_the_caller_stay_as_they_were(go: Callable[..., Summary], store: Store) -> None:
-    def threads(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
-        return [{"metrics": {"threads": torch.get_num_threads()}}]
-
-    before = torch.get_num_threads()
+@pytest.mark.parametrize("more", [{}, {"threads": 2}])
+@pytest.mark.parametrize("backend", ["sequential", "loky"])
+def test_a_job_has_its_threads_and_the_caller_keeps_his(
+    go: Callable[..., Summary], store: Store, backend: str, more: dict[str, int]
+) -> None:
+    jobs, before = [make(threads, 0), make(threads, 1)], torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        go([make(threads, 0)])
+        go(jobs, backend, **more)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
-    assert store.records([make(threads, 0)])[0]["results"]["metrics"]["threads"] == 1
+    found = [record["results"]["metrics"]["threads"] for record in store.records(jobs)]
+    assert found == [more.get("threads", 1)] * 2
+
+
+def test_threads_fill_the_processors(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("whvi_paper.runner.cpu_count", lambda: 8)
+    monkeypatch.setattr("whvi_paper.runner.outcomes", lambda *call: asked.append(call[2]) or iter(()))
+    monkeypatch.setattr("whvi_paper.runner.closing", nullcontext)
+    for count in (1, 3, 16):
+        run([], store, work=tmp_path, threads=count, console=Console(file=io.StringIO()))
+    assert asked == [8, 2, 1]
 
 
 def check_cluster(go: Callable[..., Summary], store: Store, backend: str) -> None:

@@ -14,7 +14,7 @@ from whvi.models import convnet
 from whvi_paper import cost
 from whvi_paper.energy import in_turn
 from whvi_paper.jobs import Inputs, Report, Results
-from whvi_paper.measured import one_thread
+from whvi_paper.measured import threads
 
 CLASSES = 10
 WHOLE, LINEAR, TEST = "network", "linear maps", "test set"
@@ -25,7 +25,7 @@ def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Resu
     """Seconds, CPU seconds and joules of each method; for the whole network also the memory of a pass."""
     results: list[Results] = []
     for one in inputs:
-        with one_thread():
+        with threads(1):
             torch.manual_seed(0)
             parts = {method: part_of(one, method) for method in one["rows"]}
             metrics: dict[str, Any] = {"machine": machine(), "numbers": {}, "bytes": {}}
