@@ -40,7 +40,6 @@ def conv(mode: str = "constant", groups: int = 1) -> Callable[[Tensor, Tensor, T
 
 
 class BaselineContract(LayerContract):
-    samples = 1500  # a kernel of its own for each of them, in float64, takes torch long
     case: Case
 
     @pytest.fixture
