@@ -1,6 +1,12 @@
 # Each target sets up what it needs in .venv, from nothing, and only once: stamps in .venv say what is done.
 # `make help` lists the targets. Another interpreter: make setup PYTHON=python3.12
 
+# Several goals are made one after the other: `make clean setup` means that.
+ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j2
+endif
+# Each module is compiled once and not by every process, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 ifeq ($(origin CXX),default)
 CXX := c++
@@ -9,7 +15,8 @@ FUZZ_CASES ?= 100000
 TORCH := 2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Modules are compiled when they are first imported: most of them never are.
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
 CSRC := src/whvi/csrc
 HEADERS := $(wildcard $(CSRC)/*.h)
 SOURCES := $(wildcard $(CSRC)/*.cpp)
@@ -50,7 +57,7 @@ docs: $(VENV)/.docs ## build the documentation into site/, every warning an erro
 	@echo "open site/index.html"
 
 fuzz: ## run the kernels under AddressSanitizer and UBSan on FUZZ_CASES random cases
-	@$(MAKE) --no-print-directory -j2 $(FUZZ)
+	@$(MAKE) --no-print-directory $(FUZZ)
 	$(FUZZ) $(FUZZ_CASES)
 
 fuzz-short:
@@ -75,23 +82,27 @@ $(VENV)/.python:
 
 # torch comes first and exactly; every later install repeats the pin, so nothing can move it.
 $(VENV)/.torch: $(VENV)/.python
-	$(PIP) install torch==$(TORCH)
+	$(INSTALL) torch==$(TORCH) "setuptools>=77" wheel
+	@touch $@
+
+# The kernel is compiled while packages come. What goes wrong is seen below, where it is done again.
+$(VENV)/.objects: $(VENV)/.torch setup.py $(HEADERS) $(SOURCES)
+	@$(BIN)/python setup.py --quiet build_ext --build-lib build/kernel >/dev/null 2>&1 || true
 	@touch $@
 
 # The package is linked here without its kernel; the next rule builds that, where its messages can be seen.
 $(VENV)/.package: $(VENV)/.torch pyproject.toml setup.py
-	$(PIP) install torch==$(TORCH) "setuptools>=77" wheel
-	WHVI_NO_NATIVE=1 $(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,tables]'
+	WHVI_NO_NATIVE=1 $(INSTALL) --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,tables]'
 	@touch $@
 
-$(VENV)/.native: $(VENV)/.package $(HEADERS) $(SOURCES)
+$(VENV)/.native: $(VENV)/.package $(VENV)/.objects
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	@$(BIN)/whvi doctor || true
 	@touch $@
 
 # The kernel's objects are there already, so this install only adds packages.
 $(VENV)/.docs: $(VENV)/.package | $(VENV)/.native
-	$(PIP) install --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,tables,docs]'
+	$(INSTALL) --no-build-isolation torch==$(TORCH) -e '.[dev,cli,paper,tables,docs]'
 	@touch $@
 
 $(FUZZ): $(FUZZ_OBJECTS)

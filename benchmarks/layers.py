@@ -20,7 +20,7 @@ RECORD = Path(__file__).parent.parent / "results/bench/layers.json"
 BATCH = 64
 SIZES = (16, 512, 1024, 4096)
 """The first has next to no arithmetic: what is left is the cost of Python and autograd."""
-ASKED = {512: 0.5, 1024: 0.2, 4096: 0.05}
+TARGETS = {512: 0.5, 1024: 0.2, 4096: 0.05}
 SLICE = 20.0
 """Milliseconds that a layer runs before the next one does: enough to forget the caches that the last one left."""
 UNIT, OURS = "nn.Linear", "whvi.nn.WHVILinear"
@@ -127,12 +127,12 @@ def measure(rounds: int) -> dict[str, Any]:
 
 def table(record: dict[str, Any]) -> str:
     """The record as a Markdown table: time in units of nn.Linear, parameters and memory."""
-    lines = ["| D | Layer | Time / nn.Linear | Asked | Parameters | Memory of a step |", "| --- " * 6 + "|"]
+    lines = ["| D | Layer | Time / nn.Linear | Target | Parameters | Memory of a step |", "| --- " * 6 + "|"]
     for row in record["rows"]:
         name, seconds = row["layer"], row["seconds"]
-        asked = f"<= {ASKED[row['size']]:g}" if name == OURS and row["size"] in ASKED else ""
+        target = f"<= {TARGETS[row['size']]:g}" if name == OURS and row["size"] in TARGETS else ""
         lines.append(
-            f"| {row['size']} | {name} | {seconds[name] / seconds[UNIT]:.3g} | {asked} "
+            f"| {row['size']} | {name} | {seconds[name] / seconds[UNIT]:.3g} | {target} "
             f"| {row['parameters']:,} | {row['megabytes']:.1f} MB |"
         )
     return "\n".join(lines)

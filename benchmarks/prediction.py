@@ -26,7 +26,7 @@ SIZES, BATCH, SAMPLES = (64, 512, 512, 10), 128, 64
 SLICE = 100.0
 """Milliseconds that a contender runs before the next one does."""
 UNIT, FUNCTION, EXAMPLE = "nn.Linear, 64 passes", "whvi, a draw for each sample", "whvi, a draw for each example"
-ASKED = {FUNCTION: 0.6, EXAMPLE: 1.2}
+TARGETS = {FUNCTION: 0.6, EXAMPLE: 1.2}
 Layer = Callable[[int, int], nn.Module]
 
 
@@ -116,10 +116,10 @@ def measure(rounds: int) -> dict[str, Any]:
 
 def table(record: dict[str, Any]) -> str:
     """The record as a Markdown table: time in units of the dense passes."""
-    lines = ["| Prediction | Time / 64 dense passes | Asked |", "| --- " * 3 + "|"]
+    lines = ["| Prediction | Time / 64 dense passes | Target |", "| --- " * 3 + "|"]
     for name, seconds in record["seconds"].items():
-        asked = f"<= {ASKED[name]:g}" if name in ASKED else ""
-        lines.append(f"| {name} | {seconds / record['seconds'][UNIT]:.3g} | {asked} |")
+        target = f"<= {TARGETS[name]:g}" if name in TARGETS else ""
+        lines.append(f"| {name} | {seconds / record['seconds'][UNIT]:.3g} | {target} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Sets the ratios of a benchmark record beside the ones asked for: ``python benchmarks/targets.py [bench.json]``."""
+"""Sets the ratios of a benchmark record beside their targets: ``python benchmarks/targets.py [bench.json]``."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def worst(rows: Iterable[Row], name: str, unit: str) -> tuple[float, str]:
 
 
 def table(record: Row) -> str:
-    """A Markdown table: what is asked, what was measured in the worst case, and where."""
+    """A Markdown table: the target, what was measured in the worst case, and where."""
     transform, steps = record["transform"], record["step"]
     lines: list[tuple[str, str, float, str, bool]] = []
 
@@ -51,7 +51,7 @@ def table(record: Row) -> str:
     at_most("nanoseconds per normal", 1.0, (noise["seconds"]["whvi.ops.normal"] / noise["size"] * 1e9, "1 thread"))
     at_least("torch.randn / whvi.ops.normal", 4.0, (1 / ratio(noise, "whvi.ops.normal", "torch.randn"), "1 thread"))
     at_most("exponent of D, 2^6 ... 2^20", 1.15, (record["exponent"], "1 thread"))
-    head = "| What | Asked | Measured, worst case | Where | Met |\n| --- | --- | --- | --- | --- |\n"
+    head = "| What | Target | Measured, worst case | Where | Met |\n| --- | --- | --- | --- | --- |\n"
     body = (f"| {w} | {a} | {m:.3g} | {where} | {'yes' if met else 'no'} |" for w, a, m, where, met in lines)
     return head + "\n".join(body)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
 from whvi.inference.seeds import start_generators
 
@@ -41,6 +42,11 @@ class OnPhone(NamedTuple):
     scrolling: int
     """Boxes that are wider inside than they show."""
     requests: int
+
+
+if not torch.accelerator.is_available():  # torch.manual_seed would write the stack of calls down for each, each time
+    for absent in (torch.cuda, torch.xpu, torch.mtia):
+        absent.manual_seed_all = lambda seed: None
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """The benchmark in miniature: it runs, and what it leaves behind can be read."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,10 @@ def test_bench_leaves_records_and_a_picture(tmp_path: Path, monkeypatch: pytest.
     assert {row["size"] for row in records["transform"]} == {16, 256, 1024, 4096}
     assert records["machine"]["torch"] == torch.__version__
     assert (tmp_path / "out/bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_missing_package_is_said_before_anything_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ModuleNotFoundError, match="matplotlib"):
+        suite.run(True, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

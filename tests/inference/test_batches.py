@@ -5,6 +5,7 @@ import torch
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     Sampler,
@@ -58,6 +59,16 @@ def test_replicas_have_the_batches_they_would_have_alone() -> None:
             assert torch.equal(y[r], expected[1])
 
 
+def test_data_that_replicas_share_is_there_once() -> None:
+    """As in a deep ensemble; and that changes neither batches nor what a checkpoint is checked by."""
+    shared, apart = [DATA, (X[:7], X[:7]), DATA], [(X.clone(), X.clone()), (X[:7], X[:7]), DATA]
+    one, other = (StackedBatches(data, Gaussian(), 6, seeds=[4, 5, 6]) for data in (shared, apart))
+    assert (len(one.x), len(other.x)) == (27, 47)
+    assert one.identity() == other.identity()
+    for step in range(5):
+        assert all(torch.equal(a, b) for a, b in zip(one.at(step), other.at(step), strict=True))
+
+
 @pytest.mark.parametrize("generator", [None, torch.Generator()])
 def test_a_loader_repeats_its_passes(generator: torch.Generator | None) -> None:
     def batches() -> LoaderBatches:
@@ -74,6 +85,19 @@ def test_a_loader_repeats_its_passes(generator: torch.Generator | None) -> None:
     assert not torch.equal(straight[0], straight[4])  # another pass, another order
     with pytest.raises(WhviError, match="forward only"):
         late.at(2)
+
+
+def test_a_sampler_of_batches_repeats_its_passes() -> None:
+    """Also where it draws from a generator that the loader does not know of."""
+    generator = torch.Generator()
+
+    def batches() -> LoaderBatches:
+        sampler = BatchSampler(RandomSampler(X, generator=generator), 6, drop_last=False)
+        return LoaderBatches(DataLoader(TensorDataset(*DATA), batch_sampler=sampler), Gaussian(), None, seed=3)
+
+    first, again = batches(), batches()
+    straight = [first.at(step)[0].clone() for step in range(8)]
+    assert all(torch.equal(again.at(step)[0], straight[step]) for step in range(8))
 
 
 class Endless(IterableDataset):  # type: ignore[type-arg]
@@ -98,6 +122,9 @@ def test_bad_loaders_are_explained() -> None:
         first(DataLoader(TensorDataset(*DATA), batch_size=64, drop_last=True))
     with pytest.raises(WhviError, match="n_data is 3"):
         first(DataLoader(TensorDataset(*DATA), batch_size=6), n_data=3)
+    part = DistributedSampler(TensorDataset(*DATA), num_replicas=2, rank=0)
+    with pytest.raises(WhviError, match="fit shares each batch among the processes itself"):
+        first(DataLoader(TensorDataset(*DATA), batch_size=6, sampler=part), n_data=20)
 
 
 @pytest.mark.parametrize(

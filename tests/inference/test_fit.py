@@ -5,6 +5,7 @@ import signal
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -107,6 +108,52 @@ def test_ctrl_c_saves_the_step_and_the_next_run_goes_on(data: Data, tmp_path: Pa
     fit(resumed, Gaussian(), data, steps=20, checkpoint=tmp_path)
     assert same(bits(whole), bits(resumed))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_at_the_very_end_is_not_lost(data: Data, tmp_path: Path) -> None:
+    """Here in the last look at the validation rows, after which there is no step to notice it."""
+
+    class Impatient(WHVILinear):
+        pressed = False
+
+        def forward(self, x: Tensor) -> Tensor:
+            if not self.training and not self.pressed:
+                self.pressed = True
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().forward(x)
+
+    stopping = EarlyStopping(every=6)
+    with pytest.raises(KeyboardInterrupt, match="after 6 steps"):
+        fit(
+            Impatient(3, 1),
+            Gaussian(),
+            data,
+            steps=6,
+            early_stopping=stopping,
+            validation=data,
+            checkpoint=tmp_path,
+        )
+    assert checkpoint.steps(tmp_path) == [6]
+
+
+def test_two_runs_do_not_share_a_folder(data: Data, tmp_path: Path) -> None:
+    run = partial(fit, data=data, steps=5, checkpoint=tmp_path / "new" / "folder")
+
+    def start_another(moment: Moment) -> None:
+        with pytest.raises(WhviError, match=r"another run is at work in .*folder; wait"):
+            run(network(), Gaussian())
+
+    run(network(), Gaussian(), callback=start_another, callback_every=2)
+    run(network(), Gaussian())  # it is free again
+
+
+def test_seeds_of_numpy_are_numbers(data: Data, tmp_path: Path) -> None:
+    one, other = network(), network()
+    fit(one, Gaussian(), data, steps=5, seed=np.int64(7), checkpoint=tmp_path)  # type: ignore[arg-type]
+    fit(other, Gaussian(), data, steps=5, seed=7)
+    assert same(bits(one), bits(other))
+    with pytest.raises(WhviError, match="seed"):
+        fit(one, Gaussian(), data, steps=5, seed=0.5)  # type: ignore[arg-type]
 
 
 def test_another_run_is_not_resumed(data: Data, tmp_path: Path) -> None:

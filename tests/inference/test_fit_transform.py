@@ -80,6 +80,20 @@ def test_another_transform_is_not_resumed(tmp_path: Path) -> None:
             algorithm=SVI(1e-2), batch_size=6, checkpoint=tmp_path)  # fmt: skip
 
 
+@pytest.mark.parametrize("batch_size", [6, 20])
+def test_it_may_write_into_what_it_is_given(batch_size: int) -> None:
+    """Rows of the caller stay as they were, also where a batch has all of them."""
+    x = torch.ones(20, 3)
+
+    def erase(rows: Tensor) -> Tensor:
+        assert (rows == 1.0).all()
+        rows[:, 1] = 0.0
+        return rows
+
+    fit(WHVILinear(3, 1), Gaussian(), (x, x[:, :1]), steps=3, batch_size=batch_size, transform=erase)
+    assert torch.equal(x, torch.ones(20, 3))
+
+
 def test_the_callers_generator_is_left_alone() -> None:
     model = WHVILinear(3, 1)
     torch.manual_seed(5)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, UnsupportedError
 from whvi.inference.diagnostics import effective_sample_size, split_rhat
 from whvi.inference.fit import fit
+from whvi.inference.seeds import start_generators
 from whvi.inference.sghmc import SGHMC, Chains
 from whvi.inference.stopping import EarlyStopping
 from whvi.likelihoods import Categorical, Gaussian
@@ -38,7 +39,7 @@ def known_noise(variance: float) -> Gaussian:
 def walk(run: Chains, x: Tensor, y: Tensor, steps: range, batch: int | None = None) -> None:
     """Steps whose batch and noise are functions of their number, as those of ``whvi.fit``."""
     for step in steps:
-        torch.manual_seed(step)
+        start_generators(step)
         rows = slice(None) if batch is None else torch.randperm(len(x))[:batch]
         run.update(x[rows], y[rows], step)
 

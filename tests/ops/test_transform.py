@@ -28,11 +28,15 @@ def instruction_set(request: pytest.FixtureRequest) -> Iterator[str]:
         native.use_instruction_set(BEST)
 
 
+@pytest.fixture(scope="module", params=SIZES)
+def hadamard(request: pytest.FixtureRequest) -> Tensor:
+    return reference.hadamard(request.param)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", SIZES)
-def test_equals_dense_product(size: int, dtype: torch.dtype) -> None:
-    x = torch.randn(3, size).to(dtype)
-    dense = x.double() @ reference.hadamard(size) * 0.5
+def test_equals_dense_product(hadamard: Tensor, dtype: torch.dtype) -> None:
+    x = torch.randn(3, len(hadamard)).to(dtype)
+    dense = x.double() @ hadamard * 0.5
     relative = (whvi.fwht(x, scale=0.5).double() - dense).norm() / dense.norm()
     assert relative < {torch.float64: 1e-15, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 4e-3}[dtype]
 

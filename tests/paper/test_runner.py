@@ -154,7 +154,7 @@ def test_times_of_a_job_that_goes_on_are_those_of_all_its_sessions(
     assert [(one["wall_seconds"], one["cpu_seconds"]) for one in store.records([job])] == [(4.0, 2.0)] * 2
 
 
-@pytest.mark.parametrize("more", [{}, {"threads": 2}])
+@pytest.mark.parametrize("more", [{"threads": 2}, {}])  # the last has the processes of the tests that follow
 @pytest.mark.parametrize("backend", ["sequential", "loky"])
 def test_a_job_has_its_threads_and_the_caller_keeps_his(
     go: Callable[..., Summary], store: Store, backend: str, more: dict[str, int]

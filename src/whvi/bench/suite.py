@@ -30,6 +30,8 @@ NUMBERS = 1 << 20
 
 def run(quick: bool, out: Path) -> None:
     """Measure everything, print the tables, and leave ``bench.json`` and ``bench.png`` in the folder ``out``."""
+    import matplotlib.figure  # noqa: F401  (for the picture; said before anything is measured, if it is not there)
+
     out.mkdir(parents=True, exist_ok=True)
     threads = torch.get_num_threads()
     try:

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError
@@ -96,7 +97,7 @@ class TensorBatches(Batches):
         x, y = (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
         if self.transform is not None:
             start_generators(mix(self.seed, "transform", step))
-            x = self.transform(x)
+            x = self.transform(x.clone() if rows is None else x)  # it may write into what it is given
         return x, y
 
     def identity(self) -> dict[str, Any]:
@@ -114,23 +115,28 @@ class StackedBatches(Batches):
         batch_size: int,
         seeds: Sequence[int],
     ) -> None:
-        parts = []
+        places: dict[tuple[int, int], int] = {}
+        self.parts: list[tuple[Tensor, Tensor]] = []
+        """What several replicas have, as all of a deep ensemble have one data set, is here once."""
         for x, y in data:
-            check_rows(x, y)
-            parts.append((x, likelihood.targets(y)))
-        shapes = {(x.shape[1:], y.shape[1:], x.dtype, y.dtype) for x, y in parts}
+            if (id(x), id(y)) not in places:
+                check_rows(x, y)
+                places[id(x), id(y)] = len(self.parts)
+                self.parts.append((x, likelihood.targets(y)))
+        self.places = [places[id(x), id(y)] for x, y in data]
+        shapes = {(x.shape[1:], y.shape[1:], x.dtype, y.dtype) for x, y in self.parts}
         if len(shapes) > 1:
             raise ArgumentError(f"replicas need rows of one shape and dtype, got {sorted(map(str, shapes))}")
-        lengths = [len(x) for x, _ in parts]
+        lengths = [len(x) for x, _ in data]
         self.n_data = lengths[0]
         self.counts = torch.tensor(lengths, dtype=torch.float64)
         size = min(whole_number("batch_size", batch_size), *lengths)
         self.rows = size * len(lengths)
         # One long table, so that a batch of all replicas is one lookup.
-        self.x, self.y = (torch.cat([part[i] for part in parts]) for i in (0, 1))
-        self.first = torch.tensor([0, *lengths[:-1]]).cumsum(0).unsqueeze(-1)
+        self.x, self.y = (torch.cat([part[i] for part in self.parts]) for i in (0, 1))
+        begins = list(accumulate((len(x) for x, _ in self.parts), initial=0))
+        self.first = torch.tensor([begins[place] for place in self.places]).unsqueeze(-1)
         self.streams = [RowStream(n, size, seed) for n, seed in zip(lengths, seeds, strict=True)]
-        self.parts = parts
         self._all = torch.stack([torch.arange(size) for _ in lengths])
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
@@ -141,14 +147,24 @@ class StackedBatches(Batches):
 
     def identity(self) -> dict[str, Any]:
         """Rows and hashes of all."""
-        return {"batch_size": self.streams[0].batch_size, "sha256": [digest(*part) for part in self.parts]}
+        hashes = [digest(*part) for part in self.parts]
+        return {"batch_size": self.streams[0].batch_size, "sha256": [hashes[place] for place in self.places]}
 
 
 class LoaderBatches(Batches):
-    """The batches of a DataLoader, pass after pass. Each pass is seeded by its number, so that it can be repeated."""
+    """The batches of a DataLoader, pass after pass. Each pass is seeded by its number, so that it can be repeated.
+
+    Only what persistent workers draw cannot be: torch seeds their generators once.
+    """
 
     def __init__(self, loader: "DataLoader[Any]", likelihood: Likelihood, n_data: int | None, seed: int) -> None:
         self.loader, self.likelihood, self.seed = loader, likelihood, seed
+        if isinstance(sampler_of(loader), DistributedSampler):
+            raise ArgumentError(
+                "the DataLoader has a DistributedSampler, which gives this process a part of the rows; with "
+                "distributed=True fit shares each batch among the processes itself: give all of them the whole data, "
+                "with shuffle=True or another sampler"
+            )
         if n_data is None:
             n_data = rows_of(loader)
             if n_data == 0:
@@ -190,8 +206,8 @@ class LoaderBatches(Batches):
     def _stream(self, epoch: int) -> Iterator[Any]:
         while True:
             seed = mix(self.seed, "pass", epoch)
-            for generator in (self.loader.generator, getattr(self.loader.sampler, "generator", None)):
-                if generator is not None:
+            for source in (self.loader, self.loader.sampler, self.loader.batch_sampler, sampler_of(self.loader)):
+                if (generator := getattr(source, "generator", None)) is not None:
                     generator.manual_seed(seed)
             start_generators(seed)
             count, batches = 0, iter(self.loader)
@@ -214,22 +230,25 @@ def rows_of(loader: "DataLoader[Any]") -> int:
     >>> rows_of(DataLoader(list(range(100)), sampler=SubsetRandomSampler(range(10))))
     10
     """
-    from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
-
     try:
         rows = len(loader.dataset)  # type: ignore[arg-type]
     except TypeError:
         raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
-    sampler: Any = getattr(loader.batch_sampler, "sampler", loader.sampler)
+    sampler = sampler_of(loader)
     if isinstance(sampler, SubsetRandomSampler):
         return len(sampler)
-    whole = (SequentialSampler, RandomSampler, DistributedSampler)  # a pass may be shorter, but is of all rows
+    whole = (SequentialSampler, RandomSampler)  # a pass may be shorter, but is of all rows
     if isinstance(sampler, whole) or not hasattr(sampler, "__len__") or len(sampler) == rows:
         return rows
     raise ArgumentError(
         f"the sampler of this DataLoader, a {type(sampler).__name__}, gives {len(sampler)} of {rows} rows; "
         "give n_data, the rows that training is about"
     )
+
+
+def sampler_of(loader: "DataLoader[Any]") -> Any:
+    """What chooses the rows, also where another object makes batches of them."""
+    return getattr(loader.batch_sampler, "sampler", loader.sampler)
 
 
 def digest(*tensors: Tensor) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from whvi.arguments import whole_number
+from whvi.arguments import any_whole_number, whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
 from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
@@ -103,6 +103,7 @@ def fit(
     50
     """
     _check_modules(model, likelihood)
+    seed = any_whole_number("seed", seed)
     algorithm = SVI() if algorithm is None else algorithm
     if not isinstance(algorithm, Algorithm):
         raise InputTypeError(f"algorithm must be one such as SVI(), got {algorithm!r}")
@@ -118,7 +119,7 @@ def fit(
         check_inputs(x)
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
         with torch.random.fork_rng():  # a transform may draw
-            check_model_precision(x if transform is None else transform(x[:1]), model)
+            check_model_precision(x if transform is None else transform(x[:1].clone()), model)
     validate = _validation(model, likelihood, validation, early_stopping, seed)
     algorithm.check_call(whole_number("steps", steps), early_stopping is not None)
     device = next((parameter.device for parameter in model.parameters()), None)
@@ -133,12 +134,14 @@ def fit(
             seed=seed,
             modules={"model": model, "likelihood": likelihood},
             noise=lambda: likelihood.noise,
-            identity={
+            identity={}
+            if checkpoint is None
+            else {
                 "algorithm": describe(algorithm),
                 "early_stopping": describe(early_stopping),
                 "validation": None if validation is None else digest(*validation),
                 "seed": seed,
-                "data": batches.identity() if checkpoint is not None else None,
+                "data": batches.identity(),
                 **({} if transform is None else {"transform": describe(transform)}),
                 **({} if group.size == 1 else {"processes": group.size}),
                 **anatomy(model),
@@ -201,7 +204,7 @@ def fit_replicas(
     if isinstance(algorithm, str):
         raise InputTypeError(f"algorithm must be one such as SVI(), or one for each replica, got {algorithm!r}")
     settings = list(algorithm) if isinstance(algorithm, Sequence) else [algorithm or SVI()] * count
-    seeds = list(range(count)) if seeds is None else list(seeds)
+    seeds = list(range(count)) if seeds is None else [any_whole_number("seeds", seed) for seed in seeds]
     if count == 0 or not count == len(likelihoods) == len(data) == len(settings) == len(seeds):
         raise ArgumentError(
             f"each replica needs a model, a likelihood, data, settings and a seed, got {count}, {len(likelihoods)}, "
@@ -220,10 +223,12 @@ def fit_replicas(
         seed=seeds[0],
         modules={},
         noise=run.noise,
-        identity={
+        identity={}
+        if checkpoint is None
+        else {
             "algorithm": describe(settings),
             "seeds": seeds,
-            "data": batches.identity() if checkpoint is not None else None,
+            "data": batches.identity(),
             **anatomy(models[0]),
             **anatomy(likelihoods[0], "likelihood"),
             "fixed": [digest(*likelihood.buffers()) for likelihood in likelihoods],

@@ -8,6 +8,9 @@ from torch import Tensor
 
 from whvi.inference.algorithm import Terms
 
+_WINDOWS = ("steps", "log_likelihood", "kl", "noise")
+"""What there is of each window."""
+
 
 @dataclass
 class History:
@@ -32,14 +35,18 @@ class History:
     @property
     def elbo(self) -> list[Any]:
         """log_likelihood - kl."""
-        parts = zip(self.log_likelihood, self.kl, strict=True)
-        return [
-            [a - b for a, b in zip(one, two, strict=True)] if isinstance(one, list) else one - two for one, two in parts
-        ]
+        return [_minus(*parts) for parts in zip(self.log_likelihood, self.kl, strict=True)]
+
+    @property
+    def latest(self) -> dict[str, Any]:
+        """What the last window has to tell, by names for a person."""
+        log_likelihood, kl, noise = self.log_likelihood[-1], self.kl[-1], self.noise[-1]
+        told = {"elbo": _minus(log_likelihood, kl), "log-lik": log_likelihood, "kl": kl}
+        return told if noise is None else {**told, "noise": noise}
 
     def add(self, terms: Terms, step: int, noise: Any) -> bool:
         """Take in the report of a step; True when it ends a window."""
-        report = torch.stack((terms.log_likelihood, terms.kl)).double().cpu()
+        report = torch.stack([part.double().cpu() for part in (terms.log_likelihood, terms.kl)])
         self._sum = report if self._count == 0 else self._sum + report
         self._count += 1
         return (step + 1) % self.every == 0 and self.close(step + 1, noise)
@@ -57,13 +64,22 @@ class History:
         return True
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All of it as tensors and JSON."""
-        names = ("every", "steps", "log_likelihood", "kl", "noise", "validation")
-        return {"history.sum": self._sum}, {"count": self._count, **{name: getattr(self, name) for name in names}}
+        """All of it: tensors, as it may be long, and JSON."""
+        kept = {name: getattr(self, name) for name in _WINDOWS if None not in getattr(self, name)}
+        tensors = {f"history.{name}": torch.tensor(values, dtype=torch.float64) for name, values in kept.items()}
+        numbers = {"every": self.every, "count": self._count, "validation": self.validation}
+        return {"history.sum": self._sum, **tensors}, numbers
 
     def restore(self, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
         """As it was."""
         self._sum, self._count, self.every = tensors["history.sum"], numbers["count"], numbers["every"]
-        for name in ("steps", "log_likelihood", "kl", "noise"):
-            setattr(self, name, list(numbers[name]))
+        self.steps = tensors["history.steps"].long().tolist()
+        for name in _WINDOWS[1:]:
+            values = tensors.get(f"history.{name}")
+            setattr(self, name, [None] * len(self.steps) if values is None else values.tolist())
         self.validation = [(step, value) for step, value in numbers["validation"]]
+
+
+def _minus(one: Any, other: Any) -> Any:
+    """Of two numbers, or of those of each replica."""
+    return [a - b for a, b in zip(one, other, strict=True)] if isinstance(one, list) else one - other

@@ -58,6 +58,7 @@ class Loop:
     """Whose tensors belong to the state, besides those of the run."""
     noise: Callable[[], Any]
     identity: dict[str, Any]
+    """What tells this run from others, for its checkpoints; empty where there are none."""
     history: History
     watch: Watch | None = None
     validate: Callable[[], float] | None = None
@@ -77,10 +78,12 @@ class Loop:
 
     def go(self) -> float:
         """All steps that are left; the seconds they took."""
-        done = self._resume()
-        started = perf_counter()
         leads = self.team.leads
         with ExitStack() as stack:
+            if self.folder is not None and leads:
+                stack.enter_context(checkpoint.alone(self.folder))
+            done = self._resume()
+            started = perf_counter()
             stack.callback(self.run.finish)  # also where the run is interrupted
             stack.enter_context(torch.enable_grad())
             stack.enter_context(torch.random.fork_rng())  # the caller's generator is left as it was
@@ -106,6 +109,8 @@ class Loop:
             bar.update(done)
             if self.watch is not None and self.watch.tensors:
                 self._load_modules(self.watch.tensors)
+            if self.team.gather(interruption.requested).any():  # after the last step, which looked at it
+                raise KeyboardInterrupt(f"after {done} steps")
         return perf_counter() - started
 
     def _step(self, step: int) -> Terms:
@@ -120,10 +125,7 @@ class Loop:
             raise DivergenceError(f"parameters are not finite after {done} steps; {_REMEDY}")
 
     def _report(self, done: int, bar: Progress, scalars: Scalars) -> None:
-        history = self.history
-        values = {"elbo": history.elbo[-1], "log-lik": history.log_likelihood[-1], "kl": history.kl[-1]}
-        if history.noise[-1] is not None:
-            values["noise"] = history.noise[-1]
+        values = self.history.latest
         single = {name: sum(v) / len(v) if isinstance(v, list) else v for name, v in values.items()}
         if not all(isfinite(value) for value in single.values()):
             bound = values["elbo"]

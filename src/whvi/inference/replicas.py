@@ -18,7 +18,7 @@ from whvi.inference.compiled import Compiled
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
 from whvi.inference.schedules import at
 from whvi.inference.seeds import mix
-from whvi.inference.stacked import Flat
+from whvi.inference.stacked import LIKELIHOOD, Flat
 from whvi.inference.svi import SVI, make_optimiser, set_rates
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, differences
@@ -118,16 +118,16 @@ class Replicas(Run):
         return vmap(one, randomness="different")(learned, fixed, seeds, x, y, counts)
 
     @torch.no_grad()
-    def finish(self) -> None:
-        """Give each model and likelihood its parameters and buffers."""
-        for r, (row, flat) in enumerate(zip(self.rows(), self.flats, strict=True)):
-            flat.write(row)
-            for name, tensor in flat.others.items():
-                tensor.copy_(self.fixed[name][r])
+    def finish(self, part: str = "") -> None:
+        """Give each model and likelihood its parameters and buffers, or those alone whose names begin with ``part``."""
+        for name, values in (self.flats[0].split(self.rows()) | self.fixed).items():
+            if name.startswith(part):
+                for flat, value in zip(self.flats, values, strict=True):
+                    flat.tensors[name].copy_(value)
 
     def noise(self) -> list[float] | None:
         """Standard deviation of each likelihood's noise, where they have one."""
-        self.finish()
+        self.finish(LIKELIHOOD)
         noises = [likelihood.noise for _, likelihood in self.pairs]
         return None if None in noises else [float(noise) for noise in noises if noise is not None]
 

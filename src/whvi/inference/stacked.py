@@ -33,16 +33,18 @@ class Flat:
             for prefix in (MODEL, LIKELIHOOD)
         )
         shared = {id(tensor) for tensor in likelihood.values()}  # a model may hold its likelihood
-        tensors = {name: tensor for name, tensor in model.items() if id(tensor) not in shared} | likelihood
-        self.parameters = {name: t for name, t in tensors.items() if isinstance(t, nn.Parameter) and t.requires_grad}
-        self.others = {name: t.detach() for name, t in tensors.items() if name not in self.parameters}
+        self.tensors = {name: tensor for name, tensor in model.items() if id(tensor) not in shared} | likelihood
+        """Of both, by name: parameters and buffers."""
+        learned = {name: t for name, t in self.tensors.items() if isinstance(t, nn.Parameter) and t.requires_grad}
+        self.parameters = learned
+        self.others = {name: t.detach() for name, t in self.tensors.items() if name not in learned}
         """What is not learned: buffers, and parameters that require no gradient."""
         self.names = [name.removeprefix(MODEL) for name in self.parameters if name.startswith(MODEL)]
         """Of the parameters of the model."""
         self.sizes = [p.numel() for p in self.parameters.values()]
         self.model_size = sum(self.sizes[: len(self.names)])
         """Numbers that belong to the model."""
-        self.places = places(pair, {id(tensor): name for name, tensor in tensors.items()})
+        self.places = places(pair, {id(tensor): name for name, tensor in self.tensors.items()})
 
     def call(self, tensors: dict[str, Tensor], *arguments: Any) -> Any:
         """The pair with other tensors in it, by name."""

@@ -1,13 +1,14 @@
 """Checkpoints: named tensors and a JSON state at a step, checksummed, whole or absent, and never a pickle.
 
 A checkpoint is two files of one folder. ``step-00001000.safetensors`` is written first; ``step-00001000.json`` has its
-size and its sha256, and makes the checkpoint valid by being there. One process at a time may write to a folder.
+size and its sha256, and makes the checkpoint valid by being there. One at a time may write to a folder: see ``alone``.
 """
 
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,6 +67,33 @@ def save(
     atomic.write_bytes(file, data)
     atomic.write_bytes(commit, text)
     _clean(folder, step, keep)
+
+
+@contextmanager
+def alone(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a folder, which is made if it is missing, for the length of a block; CheckpointError if another one does.
+
+    The system lets go of it when the process ends, however that comes about. Windows cannot do it, and nobody waits.
+    """
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:
+        yield
+        return
+    folder = Path(folder)
+    _names(folder)  # an error where this is no folder
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            raise CheckpointError(
+                f"another run is at work in {folder}; wait until it ends, or choose another folder"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:

@@ -19,9 +19,12 @@ def hadamard(size: int, *, dtype: torch.dtype = torch.float64, device: torch.dev
     tensor([[ 1.,  1.],
             [ 1., -1.]], dtype=torch.float64)
     """
-    matrix = torch.ones(1, 1, dtype=dtype, device=device)
-    while matrix.shape[0] < size:
-        matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)], 0)
+    matrix, half = torch.ones(size, size, dtype=dtype, device=device), 1
+    while half < size:
+        known, rest = matrix[:half, :half], slice(half, 2 * half)
+        matrix[:half, rest] = matrix[rest, :half] = known
+        matrix[rest, rest] = -known
+        half *= 2
     return matrix
 
 

@@ -53,7 +53,7 @@ class Posterior(nn.Module, ABC):
     ) -> Tensor:
         """Differentiable draws: (*shape, *event_shape). A seed (of ``ops.draw_seed``) repeats them."""
         if seed is None:
-            seed = draw_seed(generator, self.mean.device)
+            seed = draw_seed(generator, next(self.parameters()).device)  # the mean of a flow is costly
         return self.transport(tuple(shape), seed, offset)
 
     def covariance_root(self) -> Tensor:

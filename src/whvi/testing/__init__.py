@@ -4,7 +4,7 @@ A new structure, posterior or layer inherits its tests: subclass the contract in
 names. The contracts import no test runner; pytest finds them through the subclass.
 """
 
-from whvi.testing.compare import assert_close, assert_estimate, assert_moments, perturb
+from whvi.testing.compare import assert_close, assert_estimate, assert_moments, assert_uncorrelated, perturb
 from whvi.testing.conjugate import GaussianLaw, LinearGaussian, design_matrix, summed_design
 from whvi.testing.layer import LayerContract
 from whvi.testing.posterior import DensePrior, PosteriorContract, PriorCase
@@ -22,6 +22,7 @@ __all__ = [
     "assert_close",
     "assert_estimate",
     "assert_moments",
+    "assert_uncorrelated",
     "design_matrix",
     "perturb",
     "summed_design",

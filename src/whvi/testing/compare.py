@@ -1,6 +1,7 @@
 """Comparisons that the contracts are made of: relative errors, estimates with their standard errors, errors raised."""
 
 from collections.abc import Callable, Iterable
+from math import sqrt
 from typing import TypeVar
 
 import torch
@@ -60,31 +61,66 @@ def assert_estimate(
         other: the standard error of ``expected``, when that is an estimate too.
         what: name for the message.
     """
-    draws, expected = draws.detach(), expected.detach()
-    error = torch.as_tensor(other).square() + draws.var(0) / draws.shape[0]
-    rounding = 1e-10 * (1.0 + expected.abs())
-    excess = (draws.mean(0) - expected).abs() / (error.sqrt() * sigmas + rounding)
-    assert bool((excess <= 1.0).all()), f"{what}: {sigmas * float(excess.max()):.2f} standard errors off"
+    _assert_within(draws.detach().mean(0), _error(draws.detach()), expected, sigmas, other, what)
+
+
+def assert_uncorrelated(draws: Tensor, others: Tensor, sigmas: float = 5.0) -> None:
+    """Draws (n, a) and (n, b) must have no covariance, within standard errors.
+
+    >>> x, y = torch.randn(2, 1000, 3)
+    >>> assert_uncorrelated(x, y)
+    >>> "standard errors off" in message_of(AssertionError, lambda: assert_uncorrelated(x, y + 0.5 * x))
+    True
+    """
+    products, error = _products(draws.detach() - draws.detach().mean(0), others.detach() - others.detach().mean(0))
+    _assert_within(products, error, torch.zeros_like(products), sigmas, what="covariance")
 
 
 def assert_moments(draws: Tensor, mean: Tensor, covariance: Tensor, sigmas: float = 5.0) -> None:
     """The draws (n, d) must have this mean (d) and covariance (d, d), within standard errors."""
-    draws = draws.detach()
     assert_estimate(draws, mean, sigmas)
-    centred = draws - mean.detach()
-    assert_estimate(centred.unsqueeze(-1) * centred.unsqueeze(-2), covariance, sigmas, what="covariance")
+    centred = draws.detach() - mean.detach()
+    _assert_within(*_products(centred, centred), covariance, sigmas, what="covariance")
 
 
 def assert_same_law(draws: Tensor, others: Tensor, sigmas: float = 5.0) -> None:
     """Two sets of draws (n, d) must have the same mean and the same covariance, within standard errors."""
     draws, others = draws.detach(), others.detach()
     centre = others.mean(0)
-    for order, what in ((1, "mean"), (2, "covariance")):
-        left, right = (
-            sample if order == 1 else (sample - centre).unsqueeze(-1) * (sample - centre).unsqueeze(-2)
-            for sample in (draws, others)
-        )
-        assert_estimate(left, right.mean(0), sigmas, other=right.std(0) * others.shape[0] ** -0.5, what=what)
+    assert_estimate(draws, centre, sigmas, other=_error(others))
+    expected, other = _products(others - centre, others - centre)
+    _assert_within(*_products(draws - centre, draws - centre), expected, sigmas, other, what="covariance")
+
+
+def _error(draws: Tensor) -> Tensor:
+    """The standard error of a mean over the first axis."""
+    return draws.std(0) / sqrt(draws.shape[0])
+
+
+def _products(draws: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """Means of the products of draws (n, a) and (n, b), and their standard errors: (a, b) each.
+
+    Law: the mean and the standard error of ``draws[:, :, None] * others[:, None]``, which would have n a b elements.
+
+    >>> x, y = torch.randn(50, 3).double(), torch.randn(50, 2).double()
+    >>> both = x[:, :, None] * y[:, None]
+    >>> [torch.allclose(*pair) for pair in zip(_products(x, y), (both.mean(0), _error(both)), strict=True)]
+    [True, True]
+    """
+    count, draws, others = draws.shape[0], draws.double(), others.double()
+    mean = draws.mT @ others / count
+    variance = draws.square().mT @ others.square() / count - mean.square()
+    return mean, (variance.clamp_min(0.0) / (count - 1)).sqrt()
+
+
+def _assert_within(
+    found: Tensor, error: Tensor, expected: Tensor, sigmas: float, other: Tensor | float = 0.0, what: str = "mean"
+) -> None:
+    expected = expected.detach()
+    both = (torch.as_tensor(other).square() + error.square()).sqrt()
+    rounding = 1e-10 * (1.0 + expected.abs())
+    excess = (found - expected).abs() / (both * sigmas + rounding)
+    assert bool((excess <= 1.0).all()), f"{what}: {sigmas * float(excess.max()):.2f} standard errors off"
 
 
 def message_of(error: type[Exception], call: Callable[[], object]) -> str:
@@ -100,11 +136,15 @@ def message_of(error: type[Exception], call: Callable[[], object]) -> str:
     raise AssertionError(f"expected {error.__name__}, but nothing was raised")
 
 
-def perturb(module: M, spread: float = 0.3, seed: int = 0) -> M:
-    """Move every parameter by Gaussian noise, away from zeros and equal values of a fresh start; returns the module."""
+def perturb(module: M, spread: float = 0.3, seed: int = 0, *, buffers: bool = False) -> M:
+    """Move every parameter by Gaussian noise, away from zeros and equal values of a fresh start; returns the module.
+
+    With ``buffers``, those of floats too: nothing is left of what a state_dict should bring.
+    """
     generator = torch.Generator().manual_seed(seed)
+    moved = [*module.parameters(), *(b for b in module.buffers() if buffers and b.is_floating_point())]
     with torch.no_grad():
-        for parameter in module.parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
-            parameter.add_(noise.to(parameter.device), alpha=spread)
+        for tensor in moved:
+            noise = torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)
+            tensor.add_(noise.to(tensor.device), alpha=spread)
     return module

@@ -88,7 +88,7 @@ def told(runs: Runs) -> str:
         f"Epochs: {', '.join(epochs)}. All methods of a network have as many, the same moved and mirrored images in "
         f"batches of {alternatives(one['configuration']['batch_size'] for one in inputs)}, and the same schedule "
         f"({alternatives(one['configuration']['schedule'] for one in inputs)}). The highest rate is "
-        f"{'; '.join(dict.fromkeys(map(_rate, records)))}. "
+        f"{alternatives(map(_rate, records))}. {_precisions(runs)} "
         f"A prediction is the mean of {alternatives(one['samples'] for one in inputs)} functions. "
         f"One run each: neither the paper nor this has a spread.\n\n{PAPER} {NORMALISATION}"
     )
@@ -107,9 +107,21 @@ def epochs_of(record: Record) -> str:
 
 
 def _rate(record: Record) -> str:
-    inputs = record["inputs"]
-    steps = "natural gradients" if inputs["method"] == "nng" else "Adam"
-    return f"{inputs['configuration']['learning_rate']:g} of {steps}, in {record['results']['precision']} precision"
+    configuration = record["inputs"]["configuration"]
+    steps = "natural gradients" if record["inputs"]["method"] == "nng" else "Adam"
+    return f"{configuration['learning_rate']:g} of {steps}"
+
+
+def _precisions(runs: Runs) -> str:
+    """Which runs were in which precision, as processors differ: CPU times compare only within one."""
+    names: dict[str, list[str]] = {}
+    for model, done in runs.items():
+        for method, record in done.items():
+            names.setdefault(record["results"]["precision"], []).append(f"{NETWORKS[model]} with {label(method)}")
+    if len(names) == 1:
+        return f"All are in {next(iter(names))} precision."
+    told = "; ".join(f"in {precision} precision {', '.join(found)}" for precision, found in names.items())
+    return f"Not every processor has bf16: {told}. CPU times compare within one precision only."
 
 
 def alternatives(values: Iterable[object]) -> str:

@@ -40,22 +40,19 @@ FIT_TIMES = "fit-times.json"
 """Of a fit, in its folder: the file of its ``Clock``."""
 
 
-def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
-    """The records of networks, one after the other. A ``jobs.Job`` calls it."""
-    return [train_one(one, folder, report) for one in inputs]
-
-
 @memory.kept()
-def train_one(one: Inputs, folder: Path, report: Report) -> Results:
-    """Fit, or take the weights of a fit that is done, and evaluate."""
+def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
+    """The record of one network: fit, or take the weights of a fit, and evaluate. A ``jobs.Job`` calls it."""
+    (one,) = inputs
     task, story = trained(one, folder, folder.parent / "models", report)
-    return {
+    found = {
         **evaluate(task, one["samples"], one["seed"], SHIFTS if one.get("shifts", True) else {}),
         "parameters": task.parameters,
         "data_sha256": task.data_sha256,
         "precision": task.settings["precision"],
         **story,
     }
+    return [found]
 
 
 def trained(one: Inputs, folder: Path, models: Path, report: Report) -> tuple["Task", dict[str, Any]]:

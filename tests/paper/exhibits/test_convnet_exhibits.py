@@ -121,10 +121,12 @@ def test_table_is_the_papers_with_ours_and_the_best() -> None:
 
 def test_text_says_what_was_run() -> None:
     text = convnets.show(RECORDS).text
-    for words in ("VGG16 10 + 6, AlexNet 60", "batches of 256", "one-cycle", "0.003 of Adam, in bf16 precision"):
+    for words in ("VGG16 10 + 6, AlexNet 60", "batches of 256", "one-cycle", "0.003 of Adam", "natural gradients"):
         assert words in text
-    for words in ("natural gradients, in full precision", "mean of 16 functions", "AlexNet has no parameters"):
+    for words in ("mean of 16 functions", "AlexNet has no parameters", "in full precision VGG16 with NNG. CPU times"):
         assert words in text
+    assert "in bf16 precision VGG16 with WHVI, AlexNet with WHVI, AlexNet with MCD;" in text
+    assert "All are in bf16 precision." in convnets.show(RECORDS[:2]).text
     assert "natural" not in convnets.show(RECORDS[:2]).text
 
 
