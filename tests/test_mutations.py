@@ -303,3 +303,4 @@ if __name__ == "__main__":
     gc.freeze()  # pytest collects garbage at its end, and what is loaded here is none
     for name in sys.argv[1:]:
         run_in_fork(Path(name))
+    gc.unfreeze()

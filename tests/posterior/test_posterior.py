@@ -10,7 +10,7 @@ from whvi.ops.reference import hadamard
 from whvi.posterior import GaussianPrior, PlanarFlow, Posterior, make_posterior
 from whvi.posterior.prior import SpectralPrior
 from whvi.testing import PosteriorContract, PriorCase, assert_close, assert_estimate, perturb
-from whvi.testing.posterior import draws_with_density, log_ratio
+from whvi.testing.posterior import draws_with_density, log_ratios
 
 GAUSSIANS = ("diagonal", "low_rank:1", "low_rank:2", "full")
 FLOWS = ("planar:1", "planar:3", "planar:2:full", "planar:2:low_rank:2")
@@ -82,7 +82,7 @@ def test_kl_against_a_million_draws(spec: str) -> None:
     """Two vectors of two elements, with a prior whose covariance is not diagonal."""
     posterior = make(spec, (2, 2))
     prior, covariance = spectral((2, 2), own=True)
-    values = log_ratio(draws_with_density, posterior, covariance, 10**6)
+    (values,) = log_ratios(draws_with_density, posterior, [covariance], 10**6)
     if isinstance(posterior, PlanarFlow):
         posterior.kl_samples = 5000
         with torch.no_grad():

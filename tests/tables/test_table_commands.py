@@ -18,6 +18,12 @@ from whvi.sklearn import WHVIRegressor
 from whvi.tables.commands import friendly
 
 
+@pytest.fixture
+def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take time, and other tests look at them."""
+    monkeypatch.setattr("whvi.tables.report.pictures", lambda *_: [])
+
+
 def test_numbers_from_fit_to_predict(run: Run, tables: Path, diabetes: pd.DataFrame) -> None:
     diabetes.loc[:4, "progression"] = np.nan
     diabetes.to_csv("gaps.csv", index=False)
@@ -51,6 +57,7 @@ def test_numbers_from_fit_to_predict(run: Run, tables: Path, diabetes: pd.DataFr
     assert metrics["held_out_rows"] == 39
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_classes_from_fit_to_predict(run: Run, tables: Path, cancer: pd.DataFrame) -> None:
     cancer.to_parquet("cancer.parquet")
     assert run("fit", "cancer.parquet", "--target", "diagnosis", "--out", "deep/model", *QUICK).code == 0
@@ -67,6 +74,7 @@ def test_classes_from_fit_to_predict(run: Run, tables: Path, cancer: pd.DataFram
     assert found["entropy"].to_numpy() == pytest.approx(-(shares * np.log(shares)).sum(1), abs=1e-9)
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_level_is_in_the_names_and_widens(run: Run, tables: Path) -> None:
     run("fit", "diabetes.csv", "--target", "progression", *QUICK)
     widths = []
@@ -96,12 +104,14 @@ def test_level_is_in_the_names_and_widens(run: Run, tables: Path) -> None:
     assert not Path("t.csv").exists()
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_same_seed_same_model(run: Run, tables: Path) -> None:
     for name in "ab":
         run("fit", "diabetes.csv", "--target", "progression", "--out", name, "--steps", 20, "--hidden", 8)
     assert Path("a/metrics.json").read_text() == Path("b/metrics.json").read_text()
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_config_and_options(run: Run, tables: Path) -> None:
     Path("fit.toml").write_text('target = "progression"\nsteps = 20\nhidden = [8]\nout = "by-file"\nlevel = 0.5\n')
     assert run("fit", "diabetes.csv", "--config", "fit.toml", "--out", "by-option").code == 0
@@ -185,6 +195,7 @@ def test_command_in_a_process_of_its_own(tables: Path) -> None:
     assert (tables / "model" / "report.html").is_file()
 
 
+@pytest.mark.usefixtures("no_drawing")
 def test_model_is_not_replaced_unasked(run: Run, tables: Path) -> None:
     call = ("fit", "diabetes.csv", "--target", "progression", "--steps", "20", "--hidden", "8")
     assert run(*call).code == 0
