@@ -1,5 +1,6 @@
 """Checkpoints come back bit for bit, and a crash at any moment leaves whole ones only."""
 
+import errno
 import hashlib
 import json
 import math
@@ -372,3 +373,26 @@ def test_state_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(record, "LIMIT", 500)
     with pytest.raises(CheckpointError, match="at most 500 of JSON"):
         checkpoint.load(tmp_path)
+
+
+def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
+    with checkpoint.alone(tmp_path / "new"):
+        with pytest.raises(CheckpointError, match="another run is at work"), checkpoint.alone(tmp_path / "new"):
+            pass
+        with checkpoint.alone(tmp_path / "other"):
+            pass
+    with checkpoint.alone(tmp_path / "new"):
+        assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="a folder is wanted"), checkpoint.alone(tmp_path / "file"):
+        pass
+
+
+def test_a_file_system_without_locks_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EBADF, "as NFS says of a folder")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with checkpoint.alone(tmp_path), checkpoint.alone(tmp_path):
+        checkpoint.save(tmp_path, 1, {}, {})
+    assert checkpoint.steps(tmp_path) == [1]

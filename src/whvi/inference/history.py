@@ -46,7 +46,8 @@ class History:
 
     def add(self, terms: Terms, step: int, noise: Any) -> bool:
         """Take in the report of a step; True when it ends a window."""
-        report = torch.stack([part.double().cpu() for part in (terms.log_likelihood, terms.kl)])
+        log_likelihood, kl = terms.log_likelihood, terms.kl
+        report = torch.stack((log_likelihood, kl.to(log_likelihood.device))).double().cpu()  # no KL is on the CPU
         self._sum = report if self._count == 0 else self._sum + report
         self._count += 1
         return (step + 1) % self.every == 0 and self.close(step + 1, noise)

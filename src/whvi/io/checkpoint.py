@@ -73,7 +73,8 @@ def save(
 def alone(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Hold a folder, which is made if it is missing, for the length of a block; CheckpointError if another one does.
 
-    The system lets go of it when the process ends, however that comes about. Windows cannot do it, and nobody waits.
+    The system lets go of it when the process ends, however that comes about. Where it cannot hold a folder, as on
+    Windows and on some network file systems, nobody is kept out.
     """
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock
@@ -91,6 +92,8 @@ def alone(folder: str | os.PathLike[str]) -> Iterator[None]:
             raise CheckpointError(
                 f"another run is at work in {folder}; wait until it ends, or choose another folder"
             ) from None
+        except OSError:  # NFS and others have no locks, or none for folders: no reason not to train there
+            pass
         yield
     finally:
         os.close(descriptor)
