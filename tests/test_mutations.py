@@ -86,9 +86,9 @@ MISTAKES = (
     ),
     Mistake(
         "log-variance is used as log-std in the bias that follows a product",
-        "ops/affine.py",
-        "eager_noisy_bias(y, bias_mean, bias_log_std, ",
-        "eager_noisy_bias(y, bias_mean, 0.5 * bias_log_std, ",
+        "ops/product.py",
+        "registry.noisy_bias(y, bias_mean, bias_log_std, ",
+        "registry.noisy_bias(y, bias_mean, 0.5 * bias_log_std, ",
     ),
     Mistake(
         "a penalty hides in the KL of a layer",
@@ -159,7 +159,7 @@ MISTAKES = (
     Mistake(
         "H is applied twice on one side, and W is diagonal",
         "structure/matrix.py",
-        "            y = chain(x, s1, g, s2)\n",
+        "            y = product(x, s1, g, s2)\n",
         "            y = (1.0 if s1 is None else s1) * g * (1.0 if s2 is None else s2) * x\n",
     ),
     Mistake(

@@ -264,14 +264,14 @@ def test_graphs() -> None:
 def test_operators_agree_with_the_fallback() -> None:
     means, log_stds = ([v.detach() for v in vectors] for vectors in pairs([(3,), (2, 2), (0,)]))
     arguments = (means, log_stds, *COEFFICIENTS)
-    torch.testing.assert_close(torch.ops.whvi._energy(*arguments), fallback.energy(*arguments))
+    torch.testing.assert_close(torch.ops.whvi.energy(*arguments), fallback.energy(*arguments))
     upstream = torch.tensor(-0.3, dtype=torch.float64)
-    operators = (torch.ops.whvi._energy_backward, fallback.energy_backward)
+    operators = (torch.ops.whvi.energy_backward, fallback.energy_backward)
     for a, b in zip(*(f(upstream, *arguments) for f in operators), strict=True):
         torch.testing.assert_close(a, b)
     utilities = ("test_schema", "test_faketensor")
-    torch.library.opcheck(torch.ops.whvi._energy.default, arguments, test_utils=utilities)
-    torch.library.opcheck(torch.ops.whvi._energy_backward.default, (upstream, *arguments), test_utils=utilities)
+    torch.library.opcheck(torch.ops.whvi.energy.default, arguments, test_utils=utilities)
+    torch.library.opcheck(torch.ops.whvi.energy_backward.default, (upstream, *arguments), test_utils=utilities)
 
 
 WRONG: dict[str, tuple[list[object], list[object], type[WhviError], str]] = {

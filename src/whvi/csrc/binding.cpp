@@ -269,16 +269,16 @@ Tensors energy_backward(const Tensor& upstream, Tensors m, Tensors l, double squ
 
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // each operator and its twin without autograd (whvi/ops/registry.py)
-  for (const char* name : {"fwht", "_fwht"}) m.impl(name, TORCH_BOX(&fwht));
-  for (const char* name : {"fwht_out", "_fwht_out"}) m.impl(name, TORCH_BOX(&fwht_out));
-  for (const char* name : {"normal", "_normal"}) m.impl(name, TORCH_BOX(&normal));
-  for (const char* name : {"chain", "_chain"}) m.impl(name, TORCH_BOX(&chain));
-  for (const char* name : {"noisy_bias", "_noisy_bias"}) m.impl(name, TORCH_BOX(&noisy_bias));
-  for (const char* name : {"noisy_bias_backward", "_noisy_bias_backward"}) m.impl(name, TORCH_BOX(&noisy_bias_backward));
-  for (const char* name : {"chain_backward", "_chain_backward"}) m.impl(name, TORCH_BOX(&chain_backward));
-  m.impl("_energy", TORCH_BOX(&energy));  // in graphs, torch's own operations stand for it
-  m.impl("_energy_backward", TORCH_BOX(&energy_backward));
+STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
+  m.impl("fwht", TORCH_BOX(&fwht));
+  m.impl("fwht_out", TORCH_BOX(&fwht_out));
+  m.impl("normal", TORCH_BOX(&normal));
+  m.impl("chain", TORCH_BOX(&chain));
+  m.impl("noisy_bias", TORCH_BOX(&noisy_bias));
+  m.impl("noisy_bias_backward", TORCH_BOX(&noisy_bias_backward));
+  m.impl("chain_backward", TORCH_BOX(&chain_backward));
+  m.impl("energy", TORCH_BOX(&energy));  // in graphs, torch's own operations stand for it
+  m.impl("energy_backward", TORCH_BOX(&energy_backward));
 }
 
 // Plain C entry points for `whvi.kernel_info` and the tests.

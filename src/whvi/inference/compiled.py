@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import tree_leaves, tree_map
 
 from whvi.errors import UnsupportedError
 
@@ -41,14 +40,16 @@ class Compiled:
 
     def __call__(self, *arguments: Any) -> Any:
         """The function at some arguments; its results have no gradient."""
-        key = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tree_leaves(arguments))
-        if key not in self._graphs:
-            self._graphs[key] = torch.compile(self._graph(*arguments), dynamic=False, fullgraph=True)
+        key: list[Any] = []
+        _map(lambda tensor: key.append((tensor.shape, tensor.dtype, tensor.device)), arguments)
+        shapes = tuple(key)
+        if shapes not in self._graphs:
+            self._graphs[shapes] = torch.compile(self._graph(*arguments), dynamic=False, fullgraph=True)
         with torch.no_grad():
-            return self._graphs[key](*arguments)
+            return self._graphs[shapes](*arguments)
 
     def _graph(self, *arguments: Any) -> GraphModule:
-        copies = tree_map(Tensor.clone, arguments)  # tracing computes, too, and may change what it is given
+        copies = _map(Tensor.clone, arguments)  # tracing computes, too, and may change what it is given
         graph = make_fx(self.function)(*copies)
         for node in graph.graph.nodes:
             if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
@@ -59,3 +60,12 @@ class Compiled:
         graph.graph.eliminate_dead_code()
         graph.recompile()
         return graph
+
+
+def _map(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """The function of each tensor in nested tuples, lists and dictionaries, in the same nesting."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return {name: _map(function, part) for name, part in value.items()}
+    return type(value)(_map(function, part) for part in value)

@@ -9,7 +9,8 @@ from whvi.nn.draws import Draw
 from whvi.nn.geometry import ConvGeometry, Convolutional, Size
 from whvi.nn.parts import in_precision_of
 from whvi.nn.structured import StructuredLayer
-from whvi.nn.vectors import add_bias
+from whvi.nn.vectors import bias_at
+from whvi.ops.bias import add_bias
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 from whvi.structure import make_plan
@@ -93,7 +94,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
             y = y.movedim(-3, -1)
             if x.movedim(-3, -1).is_contiguous():  # images with their channels last keep them there
                 y = y.contiguous()
-            return add_bias(y, self.bias, draw, axes + 2).movedim(-1, -3)
+            return add_bias(y, bias_at(self.bias, draw, axes + 2)).movedim(-1, -3)
         patches = self.geometry.patches(x)
         if self.groups == 1:
             patches = patches.squeeze(-3)
@@ -101,7 +102,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         if self.groups == 1:
             y = y.unsqueeze(-3)
         y = self.geometry.fold_output(y, *x.shape[-2:])
-        return add_bias(y.movedim(-3, -1), self.bias, draw, 2).movedim(-1, -3)
+        return add_bias(y.movedim(-3, -1), bias_at(self.bias, draw, 2)).movedim(-1, -3)
 
     def _pays_to_build(self, x: Tensor) -> bool:
         """Whether to transform an image's filters and multiply takes less than to transform its many patches."""

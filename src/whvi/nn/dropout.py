@@ -13,8 +13,9 @@ from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.geometry import ConvGeometry, Convolutional, Size, geometry_of
 from whvi.nn.parts import check_features, in_precision_of, start_variance
-from whvi.nn.vectors import add_bias, make_bias, repeated, shape_of
+from whvi.nn.vectors import bias_at, make_bias, repeated, shape_of
 from whvi.ops import normal
+from whvi.ops.bias import add_bias
 from whvi.posterior import GaussianPrior, Point, Prior, kl
 from whvi.posterior.base import wide
 
@@ -195,7 +196,7 @@ class LowRankMCDropoutConv2d(Convolutional, Dropout):
         """The layer at a draw or at its mean."""
         filters, mixing = (in_precision_of(x, part.mean) for part in (self.filters, self.mixing))
         h = self.drop(self.geometry.convolve(x, filters.reshape(self.geometry.weight_shape)), draw)
-        return add_bias(linear(h.movedim(-3, -1), mixing), self.bias, draw, 0).movedim(-1, -3)
+        return add_bias(linear(h.movedim(-3, -1), mixing), bias_at(self.bias, draw)).movedim(-1, -3)
 
     @property
     def out_channels(self) -> int:

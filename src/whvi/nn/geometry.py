@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
-from whvi.nn import winograd
 
 Pair = tuple[int, int]
 Size = int | Pair
@@ -64,7 +63,6 @@ class ConvGeometry:
             raise ArgumentError(f"no such convolution: {error}") from None
         left, right, top, bottom = plain._reversed_padding_repeated_twice
         self._margins = (left, right, top, bottom)
-        self._as_winograd = self.stride == self.dilation == (1, 1) and self._margins == (1, 1, 1, 1)
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
@@ -102,9 +100,6 @@ class ConvGeometry:
         padding = self.padding
         if self.padding_mode != "zeros":
             x, padding = self._pad(x), (0, 0)
-        elif groups == 1 and self._as_winograd and winograd.pays(x, weight):
-            y = winograd.convolve(x, weight)
-            return y if bias is None else y + bias[:, None, None]
         return functional.conv2d(x, weight, bias, self.stride, padding, self.dilation, groups)
 
     def patches(self, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from whvi.nn.draws import Draw
 from whvi.nn.parts import check_features
 from whvi.nn.structured import G, StructuredLayer
-from whvi.nn.vectors import BIAS, add_bias, in_kernel
+from whvi.nn.vectors import bias_at, vector_at
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 from whvi.structure import make_plan
@@ -78,17 +78,8 @@ class WHVILinear(StructuredLayer):
 
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
         """The layer at a draw or at its mean."""
-        if draw is None:
-            return add_bias(self.matrix(None).apply(self.g_at(None), x), self.bias, None, 0)
-        shape = draw.shape or ()
-        axes = x.ndim - 1 - len(shape)
-        lead = (*shape, *(1,) * axes) if shape else ()
-        noise = in_kernel(self.g, draw, G, lead)
-        g = self.g_at(draw, axes) if noise is None else noise
-        matrix = self.matrix(draw, axes)
-        if shape and axes == 0 and (bias := in_kernel(self.bias, draw, BIAS, lead)) is not None:
-            return matrix.apply(g, x, bias)
-        return add_bias(matrix.apply(g, x), self.bias, draw, axes)
+        axes = 0 if draw is None else x.ndim - 1 - len(draw.shape or ())
+        return self.matrix(draw, axes).apply(vector_at(self.g, draw, G, axes), x, bias_at(self.bias, draw, axes))
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """W at a draw, or its mean: (*draw.shape, out_features, in_features)."""

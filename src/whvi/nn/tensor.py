@@ -17,7 +17,8 @@ from whvi.nn.parts import (
     start_variance,
     unit_pairs,
 )
-from whvi.nn.vectors import BIAS, add_bias, make_bias, shape_of, shared_vectors, value_at
+from whvi.nn.vectors import BIAS, bias_at, make_bias, shape_of, shared_vectors, value_at
+from whvi.ops.bias import add_bias
 from whvi.posterior import DiagonalGaussian, Point, Posterior, Prior
 from whvi.posterior.base import wide
 from whvi.posterior.gaussian import LOG_STD
@@ -109,7 +110,7 @@ class TensorFactorisedLinear(BayesianLayer):
         for core in reversed(inner.unbind(-3)):
             h = h @ core.mT
         y = linear(h.reshape(*lead, self.rank), first)
-        return add_bias(y, self.bias, draw, len(lead) - len(shape))
+        return add_bias(y, bias_at(self.bias, draw, len(lead) - len(shape)))
 
     def weight(self, draw: Draw | None = None) -> Tensor:
         """W at a draw, or W of the mean cores, which is the mean of W: (*draw.shape, out_features, in_features)."""

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.nn.draws import Draw, Shape
-from whvi.ops.recording import watched
+from whvi.ops.noise import KernelNoise
+from whvi.ops.product import Vector
 from whvi.posterior import DiagonalGaussian, Point, Posterior, make_posterior
 from whvi.posterior.base import wide
 from whvi.posterior.spec import Spec
-from whvi.structure import KernelNoise
 
 STREAM = 1 << 48
 """Numbers of a seed's stream that belong to one random vector of a layer; the next vector starts there."""
@@ -38,12 +37,19 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
     return value
 
 
-def in_kernel(posterior: Posterior | None, draw: Draw, stream: int, lead: Shape) -> KernelNoise | None:
-    """A random vector whose noise a kernel can draw, where it is a diagonal Gaussian; ``lead`` is that of its noise."""
-    if type(posterior) is not DiagonalGaussian:
-        return None
+def vector_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0) -> Vector:
+    """As ``value_at``; a diagonal Gaussian stays noise, which is drawn where it is used."""
+    if draw is None or type(posterior) is not DiagonalGaussian:
+        return value_at(posterior, draw, stream, axes)
+    shape = shape_of(draw)
     seed, stream = _source(posterior, draw, stream)
+    lead = (*shape, *(1,) * axes) if shape else ()
     return KernelNoise(wide(posterior.mean), wide(posterior.log_std), seed, lead, stream * STREAM)
+
+
+def bias_at(bias: Posterior | None, draw: Draw | None, axes: int = 0) -> Vector | None:
+    """The bias of a layer at a draw, if it has one; as ``vector_at``."""
+    return None if bias is None else vector_at(bias, draw, BIAS, axes)
 
 
 def _source(posterior: Posterior, draw: Draw, stream: int) -> tuple[Tensor, int]:
@@ -83,12 +89,3 @@ def make_bias(bias: bool | Spec | None, size: int, like: Tensor) -> Posterior | 
     if bias is False or bias is None:
         return None
     return make_posterior("diagonal" if bias is True else bias, like.new_zeros(size), name="bias")
-
-
-def add_bias(y: Tensor, bias: Posterior | None, draw: Draw | None, axes: int) -> Tensor:
-    """y plus the bias at a draw: (..., features) -> the same; ``axes`` as for ``value_at``."""
-    if bias is None:
-        return y
-    value = value_at(bias, draw, BIAS, axes).to(y.dtype)
-    # y is fresh from a product: where nobody looks at how it came about, a second tensor of its size is time lost.
-    return y + value if torch.is_grad_enabled() or watched() else y.add_(value)

@@ -8,8 +8,9 @@ from torch import Tensor
 from whvi.errors import DeviceError, DtypeError, InputTypeError, ShapeError
 from whvi.ops import fallback, registry
 from whvi.ops.checks import FLOATING, HALF, check_offset, check_operand, widened
-from whvi.ops.noise import as_seed
-from whvi.ops.recording import forward_mode_active, in_front, in_graph, record
+from whvi.ops.noise import KernelNoise, as_seed, value_of
+from whvi.ops.recording import in_front, in_graph, record, watched
+from whvi.ops.torch_private import forward_mode_active
 
 
 def noisy_bias(y: Tensor, mean: Tensor, log_std: Tensor, seed: int | Tensor, offset: int = 0) -> Tensor:
@@ -45,6 +46,22 @@ def noisy_bias(y: Tensor, mean: Tensor, log_std: Tensor, seed: int | Tensor, off
     except (RuntimeError, AttributeError, TypeError):
         _explain(y, mean, log_std, seed)
         raise
+
+
+def add_bias(y: Tensor, bias: Tensor | KernelNoise | None) -> Tensor:
+    """y plus a bias, in the dtype of y; the noise of one for each row is drawn in the kernel.
+
+    Args:
+        y: (..., N), fresh from a product: it may be written to where no gradient is recorded.
+        bias: (..., N) or its noise, whose ``lead`` broadcasts against that of y; None for none.
+    """
+    if bias is None:
+        return y
+    if isinstance(bias, KernelNoise) and tuple(bias.lead) == tuple(y.shape[:-1]):
+        return noisy_bias(y, bias.mean, bias.log_std, bias.seed, bias.offset)
+    value = value_of(bias).to(y.dtype)
+    # Where nothing is recorded, a second tensor of the size of y is time lost.
+    return y + value if torch.is_grad_enabled() or watched() else y.add_(value)
 
 
 def _explain(y: object, mean: object, log_std: object, seed: object) -> None:

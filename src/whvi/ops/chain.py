@@ -11,7 +11,8 @@ from whvi.ops import registry
 from whvi.ops.checks import HALF, check_input, check_offset, check_operand, check_scale, check_shape, widened
 from whvi.ops.layout import Layout, Shape, broadcast, plan
 from whvi.ops.noise import as_seed, normal
-from whvi.ops.recording import forward_mode_active, in_front, in_graph, record
+from whvi.ops.recording import in_front, in_graph, record
+from whvi.ops.torch_private import forward_mode_active
 
 Maybe = Tensor | None
 

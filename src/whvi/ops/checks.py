@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError, DeviceError, DtypeError, InputTypeError, ShapeError
-from whvi.ops.recording import must_record, traced
+from whvi.ops.recording import must_record
+from whvi.ops.torch_private import traced
 
 HALF = (torch.bfloat16, torch.float16)
 FLOATING = (torch.float32, torch.float64, *HALF)

@@ -61,7 +61,7 @@ class _Energy(torch.autograd.Function):
 
     @staticmethod
     def forward(coefficients: tuple[float, ...], count: int, *vectors: Tensor) -> Tensor:
-        return registry.eager_energy(vectors[:count], vectors[count:], *coefficients)
+        return registry.energy(vectors[:count], vectors[count:], *coefficients)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -72,7 +72,7 @@ class _Energy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         vectors, count = ctx.saved_tensors, ctx.count
         differentiable = torch.is_grad_enabled() or watched()
-        operator = fallback.energy_backward if differentiable else registry.eager_energy_backward
+        operator = fallback.energy_backward if differentiable else registry.energy_backward
         return None, None, *operator(grads[0], vectors[:count], vectors[count:], *ctx.coefficients)
 
 

@@ -11,7 +11,8 @@ from torch.nn.functional import linear
 from whvi.ops import registry
 from whvi.ops.noise import normal
 from whvi.ops.precision import full_precision
-from whvi.ops.recording import composed_backward, forward_mode_active, in_front, one_vmap, record, under_vmap, watched
+from whvi.ops.recording import composed_backward, in_front, one_vmap, record, under_vmap, watched
+from whvi.ops.torch_private import forward_mode_active
 
 
 def local_linear(
@@ -83,7 +84,7 @@ class _Local(torch.autograd.Function):
         y = y.addcmul_(root, noise).view(*x.shape[:-1], mean.shape[-2])
         ctx.save_for_backward(x, mean, log_std, bias_mean, bias_log_std, seed, variances, root, noise)
         ctx.offset, ctx.bias_offset, ctx.replicas = offset, bias_offset, replicas
-        return registry.eager_noisy_bias(y, bias_mean, bias_log_std, seed, bias_offset)
+        return registry.noisy_bias(y, bias_mean, bias_log_std, seed, bias_offset)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -97,7 +98,7 @@ class _Local(torch.autograd.Function):
             return composed_backward(function, operands, ctx.needs_input_grad, grads[0])
         x, mean, _, _, bias_log_std, seed = operands
         by_x, by_mean, by_log_std, by_bias, by_bias_log_std, *_ = ctx.needs_input_grad
-        dbias, dbias_log_std = registry.eager_noisy_bias_backward(
+        dbias, dbias_log_std = registry.noisy_bias_backward(
             grads[0], bias_log_std, seed, ctx.bias_offset, by_bias | by_bias_log_std << 1
         )
         (dy, means), (rows,) = _stacked(ctx.replicas, grads[0], mean), _stacked(ctx.replicas, x)

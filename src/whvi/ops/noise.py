@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,8 @@ from torch import Tensor
 from whvi.errors import ArgumentError, DtypeError
 from whvi.ops import registry
 from whvi.ops.checks import check_offset, check_seed, check_shape
-from whvi.ops.recording import only_vmap, traced, under_vmap
+from whvi.ops.recording import only_vmap, under_vmap
+from whvi.ops.torch_private import traced
 
 _SEEDS = 2**63 - 1
 _active = threading.local()
@@ -106,6 +107,30 @@ def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torc
     return flat.reshape(tuple(shape)).to(dtype)
 
 
+class KernelNoise(NamedTuple):
+    """A Gaussian vector that is drawn where it is used, and never stored when a kernel can do it.
+
+    Law: value() == mean + exp(log_std) * normal(seed, offset, (*lead, *mean.shape)).
+    """
+
+    mean: Tensor
+    log_std: Tensor
+    seed: Tensor
+    lead: tuple[int, ...]
+    """Leading shape of the noise; it broadcasts against that of what the vector meets."""
+    offset: int = 0
+
+    def value(self) -> Tensor:
+        """The vector itself: (*lead, *mean.shape)."""
+        noise = normal(self.seed, self.offset, (*self.lead, *self.mean.shape), dtype=self.mean.dtype)
+        return torch.addcmul(self.mean, self.log_std.exp(), noise)
+
+
+def value_of(vector: Tensor | KernelNoise) -> Tensor:
+    """A vector that may still have to be drawn."""
+    return vector.value() if isinstance(vector, KernelNoise) else vector
+
+
 def _vmap(info: Any, in_dims: Sequence[int | None], seed: Tensor, offset: int, numel: int) -> tuple[Tensor, int]:
     """Each replica has its own stream: (batch, R) seeds are batch * R seeds."""
     batch, _, _ = in_dims
@@ -113,5 +138,4 @@ def _vmap(info: Any, in_dims: Sequence[int | None], seed: Tensor, offset: int, n
     return torch.ops.whvi.normal(seeds.reshape(-1), offset, numel).reshape(*seeds.shape, numel), 0
 
 
-for _name in ("whvi::normal", "whvi::_normal"):
-    torch.library.register_vmap(_name, _vmap)
+torch.library.register_vmap("whvi::normal", _vmap)

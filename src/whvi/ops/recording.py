@@ -4,16 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
-from torch.autograd import forward_ad
 
-# True inside torch.func transforms; it is what autograd.Function itself asks.
-transforms_active = torch._C._are_functorch_transforms_active
-
-
-def forward_mode_active() -> bool:
-    """True inside a level of forward-mode differentiation, torch.func.jvp included."""
-    return forward_ad._current_level >= 0
+from whvi.ops.torch_private import forward_mode_active, through_vmap, traced, transforms_active, vmap_levels
 
 
 def must_record(x: torch.Tensor) -> bool:
@@ -23,29 +15,17 @@ def must_record(x: torch.Tensor) -> bool:
 
 def watched() -> bool:
     """True when anything but plain eager execution goes on: a tracer, torch.func or forward mode."""
-    return traced() or forward_ad._current_level >= 0 or transforms_active()
+    return traced() or forward_mode_active() or transforms_active()
 
 
 def only_vmap() -> bool:
     """True where torch.vmap is all that goes on: no tracer, no other transform of torch.func."""
-    if not transforms_active() or traced() or forward_mode_active():
-        return False
-    stack = torch._C._functorch.get_interpreter_stack()
-    return stack is not None and all(level.key() == torch._C._functorch.TransformType.Vmap for level in stack)
+    return vmap_levels() > 0
 
 
 def one_vmap() -> bool:
     """True where a single torch.vmap is all that goes on."""
-    return only_vmap() and len(torch._C._functorch.get_interpreter_stack() or ()) == 1
-
-
-def traced() -> bool:
-    """True where a graph is being made: torch.compile, torch.export, make_fx (any dispatch mode) or torch.jit.trace."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._get_tracing_state() is not None
-    )
+    return vmap_levels() == 1
 
 
 def in_graph() -> bool:
@@ -79,18 +59,7 @@ def under_vmap(
     torch.func would find the rule by itself, in about 300 microseconds of Python for each call; a step of many small
     models at once is made of such calls.
     """
-    level: Any = retrieve_current_functorch_interpreter()
-    number = level.level()
-    pairs = [
-        torch._C._functorch._unwrap_batched(arg, number) if isinstance(arg, torch.Tensor) else (arg, None)
-        for arg in args
-    ]
-    with level.lower():
-        if all(dim is None for _, dim in pairs):
-            return plain(*args)
-        result, dim = rule(BatchInfo(level.batch_size()), [dim for _, dim in pairs], *(value for value, _ in pairs))
-    batched: torch.Tensor = torch._C._functorch._add_batch_dim(result, dim, number)
-    return batched
+    return through_vmap(plain, rule, BatchInfo, args)
 
 
 def in_front(

@@ -5,8 +5,8 @@ Those of the bias begin with the axes of seed: y (groups..., rows..., N), mean a
 The public functions in ``transform``, ``chain``, ``bias``, ``energy`` and ``noise`` add checks, broadcasting, autograd
 and vmap.
 
-Every operator stands twice. The one in graphs (torch.compile, torch.export) carries autograd; its twin with an
-underscore goes straight to the kernel, because a Python autograd kernel costs three times as much as a small transform.
+In graphs (torch.compile, torch.export) an operator carries autograd. Eager execution records an autograd.Function and
+calls the operator below autograd, because a Python autograd kernel costs half as much again as a small product.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from whvi.errors import UnsupportedError
 from whvi.ops import canonical, fallback, native
-from whvi.ops.recording import forward_mode_active, traced, transforms_active
+from whvi.ops.torch_private import below_autograd, forward_mode_records, traced, transforms_active
 
 _CHAIN = (
     "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
@@ -35,14 +35,14 @@ SCHEMAS = {
     "energy": f"({_ENERGY}) -> Tensor",
     "energy_backward": f"(Tensor grad, {_ENERGY}) -> Tensor[]",
 }
-EAGER = ("energy", "energy_backward")  # only the twin: in graphs, torch's own operations serve as well
-NAMES = [prefix + name for name in SCHEMAS for prefix in ("", "_") if prefix or name not in EAGER]
+EAGER = ("energy", "energy_backward")
+"""In graphs, torch's own operations serve as well: these have no autograd."""
 
 _library = torch.library.Library("whvi", "DEF")
-for _name in NAMES:
-    _library.define(_name + SCHEMAS[_name.removeprefix("_")])
-    if _name.startswith("_"):
-        _library.impl(_name, torch.library.fallthrough_kernel, "Autograd")
+for _name, _schema in SCHEMAS.items():
+    _library.define(_name + _schema)
+for _name in EAGER:
+    _library.impl(_name, torch.library.fallthrough_kernel, "Autograd")
 
 
 def _install(backend: Any, key: str) -> None:
@@ -62,14 +62,14 @@ def _install(backend: Any, key: str) -> None:
         "energy": fallback.energy,
         "energy_backward": fallback.energy_backward,
     }
-    for name in NAMES:
-        _library.impl(name, kernels[name.removeprefix("_")], key)
+    for name, kernel in kernels.items():
+        _library.impl(name, kernel, key)
 
 
 # The pure-torch form serves every device; a kernel registered for one device takes its place there.
 _install(fallback, "CompositeExplicitAutograd")
 # torch loops over the batch of torch.autograd.grad(is_grads_batched=True) by itself, but not for lists of tensors.
-_library.impl("_energy_backward", fallback.energy_backward, "Batched")
+_library.impl("energy_backward", fallback.energy_backward, "Batched")
 native.load()
 if torch.cuda.is_available() and native.triton_version() is not None:
     from whvi.ops import triton_backend
@@ -126,8 +126,8 @@ def _fake_energy_backward(grad: Tensor, means: list[Tensor], log_stds: list[Tens
     return [torch.empty_like(vector, memory_format=torch.contiguous_format) for vector in (*means, *log_stds)]
 
 
-for _name in NAMES:
-    torch.library.register_fake(f"whvi::{_name}", globals()[f"_fake_{_name.removeprefix('_')}"], lib=_library)
+for _name in SCHEMAS:
+    torch.library.register_fake(f"whvi::{_name}", globals()[f"_fake_{_name}"], lib=_library)
 
 
 def differentiate(name: str, apply: Callable[..., Any], vmap: Callable[..., Any]) -> None:
@@ -141,38 +141,34 @@ def differentiate(name: str, apply: Callable[..., Any], vmap: Callable[..., Any]
                 "torch.autograd.grad outside of it, or leave torch.compile and torch.export away"
             )
         backward = torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
-        if backward or (forward_mode_active() and torch._C._is_fwd_grad_enabled()):
+        if backward or forward_mode_records():
             return apply(*args)
-        with torch._C._AutoDispatchBelowAutograd():
+        with below_autograd():
             return operator(*args)
 
     _library.impl(name, autograd, "Autograd")
-    for twin in (name, "_" + name):
-        torch.library.register_vmap(f"whvi::{twin}", vmap, lib=_library)
+    torch.library.register_vmap(f"whvi::{name}", vmap, lib=_library)
 
 
-def _pick(name: str) -> Callable[..., Any]:
-    graph = getattr(torch.ops.whvi, name).default
-    # The bare callable of the overload: its Python wrapper costs as much as a small kernel.
-    eager = getattr(torch.ops.whvi, "_" + name).default._op
+def _direct(name: str) -> Callable[..., Any]:
+    """The operator for callers that record gradients themselves, or need none."""
+    operator = getattr(torch.ops.whvi, name).default
 
-    def operator(*args: Any) -> Any:
-        return graph(*args) if traced() else eager(*args)
+    def call(*args: Any) -> Any:
+        if traced():
+            return operator(*args)
+        with below_autograd():
+            return operator(*args)
 
-    return operator
+    return call
 
 
-fwht: Callable[..., Tensor] = _pick("fwht")
-eager_fwht: Callable[..., Tensor] = torch.ops.whvi._fwht.default._op  # for callers that know that nothing watches
-fwht_out: Callable[..., None] = _pick("fwht_out")
-normal: Callable[..., Tensor] = _pick("normal")
-chain: Callable[..., Tensor] = _pick("chain")
-eager_chain: Callable[..., Tensor] = torch.ops.whvi._chain.default._op
-eager_chain_backward: Callable[..., tuple[Tensor, ...]] = torch.ops.whvi._chain_backward.default._op
-chain_backward: Callable[..., tuple[Tensor, ...]] = _pick("chain_backward")
-noisy_bias: Callable[..., Tensor] = _pick("noisy_bias")
-noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = _pick("noisy_bias_backward")
-eager_noisy_bias: Callable[..., Tensor] = torch.ops.whvi._noisy_bias.default._op
-eager_noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = torch.ops.whvi._noisy_bias_backward.default._op
-eager_energy: Callable[..., Tensor] = torch.ops.whvi._energy.default._op
-eager_energy_backward: Callable[..., list[Tensor]] = torch.ops.whvi._energy_backward.default._op
+fwht: Callable[..., Tensor] = _direct("fwht")
+fwht_out: Callable[..., None] = _direct("fwht_out")
+normal: Callable[..., Tensor] = _direct("normal")
+chain: Callable[..., Tensor] = _direct("chain")
+chain_backward: Callable[..., tuple[Tensor, ...]] = _direct("chain_backward")
+noisy_bias: Callable[..., Tensor] = _direct("noisy_bias")
+noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = _direct("noisy_bias_backward")
+energy: Callable[..., Tensor] = _direct("energy")
+energy_backward: Callable[..., list[Tensor]] = _direct("energy_backward")

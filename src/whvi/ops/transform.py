@@ -8,6 +8,9 @@ from torch import Tensor
 from whvi.ops import registry
 from whvi.ops.checks import check_input, check_out, check_scale
 from whvi.ops.recording import must_record, record, watched
+from whvi.ops.torch_private import below_autograd
+
+_operator = torch.ops.whvi.fwht.default
 
 
 def fwht(x: Tensor, *, scale: float = 1.0, out: Tensor | None = None) -> Tensor:
@@ -29,7 +32,9 @@ def fwht(x: Tensor, *, scale: float = 1.0, out: Tensor | None = None) -> Tensor:
             check_scale(scale)
         if out is None:
             if not (x.requires_grad or watched()):
-                return registry.eager_fwht(x, scale)
+                with below_autograd():  # nothing watches: no need to ask again, as registry.fwht would
+                    transformed: Tensor = _operator(x, scale)
+                return transformed
             if must_record(x):
                 y: Tensor = record(_Transform, x, scale)
                 return y

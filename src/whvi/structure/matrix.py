@@ -1,36 +1,18 @@
 """A structured weight of any shape: its product with x, its dense twin, its factors."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
 from whvi.errors import ArgumentError, ShapeError, UnsupportedError
-from whvi.ops import chain, fwht, noisy_bias, noisy_chain, normal
-from whvi.ops.affine import noisy_affine
+from whvi.ops import fwht
+from whvi.ops.bias import add_bias
+from whvi.ops.noise import KernelNoise, value_of
+from whvi.ops.product import Vector, cut, product
 from whvi.structure.plan import Plan
 from whvi.structure.spec import Step, Structure, parse
-
-
-class KernelNoise(NamedTuple):
-    """A Gaussian g that is drawn where it is used, and never stored when the kernel can do it.
-
-    Law: value() == mean + exp(log_std) * normal(seed, offset, (*lead, *mean.shape)).
-    """
-
-    mean: Tensor
-    log_std: Tensor
-    seed: Tensor
-    lead: tuple[int, ...]
-    """Leading shape of the noise; it broadcasts against that of x."""
-    offset: int = 0
-
-    def value(self) -> Tensor:
-        """g itself: (*lead, *mean.shape)."""
-        noise = normal(self.seed, self.offset, (*self.lead, *self.mean.shape), dtype=self.mean.dtype)
-        return torch.addcmul(self.mean, self.log_std.exp(), noise)
 
 
 class StructuredMatrix:
@@ -67,21 +49,24 @@ class StructuredMatrix:
         self.scales = scales
         self.shared = shared
 
-    def apply(self, g: Tensor | KernelNoise, x: Tensor, bias: KernelNoise | None = None) -> Tensor:
-        """W(g) x, plus a bias that is drawn for each row: (..., in_features) -> (..., out_features)."""
+    def apply(self, g: Vector, x: Tensor, bias: Vector | None = None) -> Tensor:
+        """W(g) x plus a bias: (..., in_features) -> (..., out_features)."""
         plan = self.plan
         if x.shape[-1] != plan.in_features:
             raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
-        if bias is not None:
-            if isinstance(g, KernelNoise) and bias.seed is g.seed and plan.layout != "reshape" and self._is_core():
-                return self._affine(g, x, bias)
-            return noisy_bias(self.apply(g, x), bias.mean, bias.log_std, bias.seed, bias.offset)
         if plan.layout == "reshape":
-            return self._contract(_value(g), x).to(x.dtype)
+            return add_bias(self._contract(value_of(g), x).to(x.dtype), bias)
         if plan.size != plan.in_features:
             x = pad(x, (0, plan.size - plan.in_features))
-        y = self._square(g, x) if plan.blocks == 1 else self._stacked(g, x)
-        return (y if y.shape[-1] == plan.out_features else y[..., : plan.out_features]).to(x.dtype)
+        several = plan.blocks > 1
+        if several:
+            x, g = x.unsqueeze(-2), self._over_blocks(g)
+            if not self.scales and self.shared:  # nothing tells the blocks apart
+                x = x.expand(*x.shape[:-2], plan.blocks, plan.size)
+        if self._is_core():
+            s1, s2 = self._core_scales()
+            return product(x, s1, g, s2, bias, stacked=several, features=plan.out_features).to(x.dtype)
+        return add_bias(cut(self._square(g, x), several, plan.out_features).to(x.dtype), bias)
 
     def dense(self, g: Tensor) -> Tensor:
         """W(g) itself: (..., out_features, in_features)."""
@@ -96,7 +81,7 @@ class StructuredMatrix:
     def blocks(self, g: Tensor) -> Tensor:
         """The K square blocks, whole: (..., K, D, D)."""
         several = self.plan.blocks > 1
-        over_units = _new_axis(self._over_blocks(g) if several else g, 1 + several)
+        over_units = _new_axis(value_of(self._over_blocks(g)) if several else g, 1 + several)
         return self._columns(lambda matrix, unit: matrix._square(over_units, unit), like=g)
 
     @property
@@ -144,17 +129,15 @@ class StructuredMatrix:
         unit = torch.eye(plan.out_features, plan.size, dtype=g.dtype, device=g.device)
         return transposed._square(_new_axis(g, 1), unit)[..., : plan.in_features]
 
-    def _square(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
+    def _square(self, g: Vector, x: Tensor) -> Tensor:
         """All blocks times x: (..., [1,] D) -> (..., [K,] D)."""
         structure = self.structure
         x = self._steps(structure.before, x)
-        if not structure.fused:
-            return self._steps(structure.after, _value(g) * x)
-        s1, s2 = self._core_scales()
-        if isinstance(g, KernelNoise):
-            y = noisy_chain(x, s1, g.mean, g.log_std, s2, g.seed, g.offset, noise_shape=g.lead)
+        if structure.fused:
+            s1, s2 = self._core_scales()
+            y = product(x, s1, g, s2)
         else:
-            y = chain(x, s1, g, s2)
+            y = value_of(g) * x
         return self._steps(structure.after, y)
 
     def _core_scales(self) -> tuple[Tensor | None, Tensor | None]:
@@ -165,29 +148,6 @@ class StructuredMatrix:
         """True when W is a fused core and nothing else."""
         return self.structure.fused and not self.structure.before and not self.structure.after
 
-    def _affine(self, g: KernelNoise, x: Tensor, bias: KernelNoise) -> Tensor:
-        """Product and bias in one step of autograd."""
-        plan, lead = self.plan, g.lead
-        if plan.size != plan.in_features:
-            x = pad(x, (0, plan.size - plan.in_features))
-        if plan.blocks > 1:
-            x, lead = x.unsqueeze(-2), (*lead, 1 if self.shared else plan.blocks)
-        s1, s2 = self._core_scales()
-        noise = (g.seed, g.offset, bias.offset)
-        laws = (g.mean, g.log_std, bias.mean, bias.log_std)
-        return noisy_affine(x, s1, s2, *laws, *noise, noise_shape=lead, stacked=plan.blocks > 1)
-
-    def _stacked(self, g: Tensor | KernelNoise, x: Tensor) -> Tensor:
-        """K blocks on top of each other, times x: (..., D) -> (..., K D)."""
-        if isinstance(g, KernelNoise) and self.structure.fused:
-            over_blocks: Tensor | KernelNoise = g._replace(lead=(*g.lead, 1 if self.shared else self.plan.blocks))
-        else:
-            over_blocks = self._over_blocks(_value(g))
-        y = self._square(over_blocks, x.unsqueeze(-2))
-        if not self.scales and self.shared:  # nothing tells the blocks apart
-            y = y.expand(*y.shape[:-2], self.plan.blocks, self.plan.size)
-        return y.flatten(-2)
-
     def _steps(self, steps: tuple[Step, ...], x: Tensor) -> Tensor:
         for step in steps:
             x = self._transform(x) if step is None else self.scales[step] * x
@@ -196,8 +156,12 @@ class StructuredMatrix:
     def _transform(self, x: Tensor) -> Tensor:
         return fwht(x, scale=self.plan.size**-0.5)
 
-    def _over_blocks(self, g: Tensor) -> Tensor:
+    def _over_blocks(self, g: Vector) -> Vector:
         """g with an axis for the blocks."""
+        if isinstance(g, KernelNoise):
+            if self.structure.fused:
+                return g._replace(lead=(*g.lead, 1 if self.shared else self.plan.blocks))
+            g = g.value()
         return g.unsqueeze(-2) if self.shared and g.ndim > 1 else g
 
     def _contract(self, g: Tensor, x: Tensor) -> Tensor:
@@ -212,7 +176,7 @@ class StructuredMatrix:
             return linear(x, self.dense(g).to(x.dtype))  # one weight for all rows
         x = pad(x, (0, plan.size**2 - plan.in_features)).unflatten(-1, (plan.size, plan.size))
         if several:
-            x, g = x.unsqueeze(-3), self._over_blocks(g)
+            x, g = x.unsqueeze(-3), value_of(self._over_blocks(g))
         core = 1 if structure.fused else 0
         for step in structure.left[core:][::-1]:
             x = self._transform(x.mT).mT if step is None else self.scales[step].unsqueeze(-1) * x
@@ -239,10 +203,6 @@ def xor_fold(x: Tensor) -> Tensor:
         other = x[..., :half, half:] + x[..., half:, :half]
         x = torch.stack((same, other), dim=-3).flatten(-4, -3)
     return x.flatten(-3)
-
-
-def _value(g: Tensor | KernelNoise) -> Tensor:
-    return g.value() if isinstance(g, KernelNoise) else g
 
 
 def _new_axis(vectors: Tensor, event_axes: int) -> Tensor:

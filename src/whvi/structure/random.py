@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 
 from whvi.errors import ArgumentError, ShapeError
 from whvi.ops import fwht
+from whvi.ops.torch_private import standard_gamma
 from whvi.structure.plan import Plan, make_plan
 
 _Step = Tensor | None
@@ -165,8 +166,11 @@ class _Source(NamedTuple):
 
     def lengths(self) -> Tensor:
         """Lengths of vectors of D normals: roots of chi-square numbers, which are twice gamma ones."""
-        gamma = torch._standard_gamma(self._empty().fill_(0.5 * self.plan.size), generator=self.generator)
-        return gamma.mul_(2.0).sqrt_()
+        shape = self._empty().fill_(0.5 * self.plan.size)
+        if standard_gamma is None:  # slower, and other numbers of the same distribution
+            normals = torch.randn(*shape.shape, self.plan.size, generator=self.generator, device=shape.device)
+            return normals.square().sum(-1).sqrt()
+        return standard_gamma(shape, generator=self.generator).mul_(2.0).sqrt_()
 
     def _empty(self) -> Tensor:
         device = self.generator.device if self.generator is not None else "cpu"

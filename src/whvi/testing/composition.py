@@ -62,7 +62,7 @@ class CompositionContract:
 
     def test_compile(self, layer: BayesianLayer, inputs: Tensor) -> None:
         """One graph: equal to eager with fresh draws from the same seed, and in every block that fixes them."""
-        torch._dynamo.reset()
+        torch.compiler.reset()
         compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
         actual, expected = same_noise(lambda: compiled(inputs)), same_noise(lambda: layer(inputs))
         assert_close(actual, expected, 1e-12)
@@ -71,7 +71,7 @@ class CompositionContract:
             for seed in (SEED, SEED + 1):
                 with sampling(layer, {layer: Draw(seed)}):
                     assert_close(compiled(inputs), layer(inputs), 1e-12, "a fixed draw")
-        torch._dynamo.reset()
+        torch.compiler.reset()
 
     def test_export(self, layer: BayesianLayer, inputs: Tensor) -> None:
         """torch.export at the mean gives a program that equals eager."""

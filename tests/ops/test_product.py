@@ -8,7 +8,8 @@ from torch import Tensor
 
 import whvi
 from whvi.ops import noisy_bias, noisy_chain
-from whvi.ops.affine import noisy_affine
+from whvi.ops.noise import KernelNoise
+from whvi.ops.product import product
 
 D, K = 8, 3
 CASES = {
@@ -33,7 +34,9 @@ def both(case: str, scales: bool = True) -> tuple[list[Tensor], Callable[..., Te
 
     def one(x: Tensor, s1: Tensor, s2: Tensor, *laws: Tensor) -> Tensor:
         s = (s1, s2) if scales else (None, None)
-        return noisy_affine(x, *s, *laws, seed, 5, 1 << 40, noise_shape=noise, stacked=stacked)
+        g = KernelNoise(*laws[:2], seed, noise, 5)
+        bias = KernelNoise(*laws[2:], seed.clone(), lead[: len(lead) - stacked], 1 << 40)
+        return product(x, s[0], g, s[1], bias, stacked=stacked, features=features)
 
     def two(x: Tensor, s1: Tensor, s2: Tensor, *laws: Tensor) -> Tensor:
         mean, log_std, bias, bias_log_std = laws
@@ -89,7 +92,7 @@ def test_gradients_only_where_they_are_wanted(frozen: int) -> None:
 
 def test_transforms_and_graphs() -> None:
     leaves, one, two = both("stacked and cut")
-    torch._dynamo.reset()
+    torch.compiler.reset()
     compiled = torch.compile(one, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(*leaves), two(*leaves))
     stacked = [torch.stack([leaf, -leaf]).detach() for leaf in leaves]

@@ -1,0 +1,106 @@
+"""Every private name of torch that the library uses, each with its reason and with what happens without it.
+
+Nothing else in the package touches ``torch._C`` or another private module of torch. ``missing()`` names what this torch
+does not have; the library is then slower, or refuses what it can no longer tell, but never silently wrong.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from whvi.errors import UnsupportedError
+
+_missing: list[str] = []
+
+
+def _private(path: str, otherwise: Any) -> Any:
+    """The object at a dotted path below ``torch``, or ``otherwise`` where this torch has none."""
+    found: Any = torch
+    for name in path.split("."):
+        if not hasattr(found, name):
+            _missing.append(f"torch.{path}")
+            return otherwise
+        found = getattr(found, name)
+    return found
+
+
+def missing() -> tuple[str, ...]:
+    """The private names that this version of torch does not have."""
+    return tuple(_missing)
+
+
+# Reason: an operator that records its own gradient must call itself once more without recording, and inside an
+# autograd.Function nothing is left to record. Without it: whvi cannot be imported, and says why.
+below_autograd: Callable[[], AbstractContextManager[Any]] = _private("_C._AutoDispatchBelowAutograd", None)
+if below_autograd is None:
+    raise UnsupportedError(
+        f"torch {torch.__version__} has no torch._C._AutoDispatchBelowAutograd, which the operators of whvi need; "
+        "install a version of torch that docs/guarantees.md lists"
+    )
+
+# Reason: inside torch.func an autograd.Function needs its slow entry, which knows vmap and jvp; torch's own
+# Function.apply asks the same question. Without it: every call takes the slow entry.
+transforms_active: Callable[[], bool] = _private("_C._are_functorch_transforms_active", lambda: True)
+
+# Reason: torch.library's autograd kernels must record when forward mode is on. Without it: they record whenever a level
+# of forward mode is open.
+_forward_grad_enabled: Callable[[], bool] = _private("_C._is_fwd_grad_enabled", lambda: True)
+
+# Reason: make_fx and other dispatch modes, and torch.jit.trace, must see the operator itself; torch.compiler has a
+# public question for compile and export alone. Without them: those tracers see what eager execution calls.
+_dispatch_modes: Callable[[], int] = _private("_C._len_torch_dispatch_stack", lambda: 0)
+_tracing_state: Callable[[], object] = _private("_C._get_tracing_state", lambda: None)
+
+# Reason: torch.func finds a rule for vmap in about 300 microseconds of Python, which a step of many small models pays
+# for every layer. Without them: torch.func finds the rule.
+_interpreters: Callable[[], Any] = _private("_C._functorch.get_interpreter_stack", lambda: None)
+_vmap_kind: Any = _private("_C._functorch.TransformType.Vmap", None)
+_unwrap: Callable[..., Any] = _private("_C._functorch._unwrap_batched", None)
+_wrap: Callable[..., Tensor] = _private("_C._functorch._add_batch_dim", None)
+_current_level: Callable[[], Any] = _private("_functorch.pyfunctorch.retrieve_current_functorch_interpreter", None)
+_has_vmap_entry = None not in (_vmap_kind, _unwrap, _wrap, _current_level)
+
+# Reason: gamma variates from a given generator; torch.distributions takes none. Without it: random operators that need
+# them say so.
+standard_gamma: Callable[..., Tensor] | None = _private("_standard_gamma", None)
+
+
+def forward_mode_active() -> bool:
+    """True inside a level of forward-mode differentiation, torch.func.jvp included."""
+    return getattr(forward_ad, "_current_level", 0) >= 0
+
+
+def forward_mode_records() -> bool:
+    """True where forward mode is active and not switched off for a block."""
+    return forward_mode_active() and _forward_grad_enabled()
+
+
+def traced() -> bool:
+    """True where a graph is being made: torch.compile, torch.export, make_fx (any dispatch mode) or torch.jit.trace."""
+    return torch.compiler.is_compiling() or _dispatch_modes() > 0 or _tracing_state() is not None
+
+
+def vmap_levels() -> int:
+    """How many levels of torch.vmap are open, if nothing else is: no tracer, no other transform of torch.func."""
+    if not _has_vmap_entry or not transforms_active() or traced() or forward_mode_active():
+        return 0
+    stack = _interpreters() or ()
+    return len(stack) if all(level.key() == _vmap_kind for level in stack) else 0
+
+
+def through_vmap(
+    plain: Callable[..., Tensor], rule: Callable[..., tuple[Tensor, int]], info: Callable[[int], Any], args: Any
+) -> Tensor:
+    """``plain(*args)`` where ``vmap_levels() > 0``, by the rule of the innermost level, given ``info(size)``."""
+    level = _current_level()
+    number = level.level()
+    pairs = [_unwrap(arg, number) if isinstance(arg, Tensor) else (arg, None) for arg in args]
+    with level.lower():
+        if all(dim is None for _, dim in pairs):
+            return plain(*args)
+        result, dim = rule(info(level.batch_size()), [dim for _, dim in pairs], *(value for value, _ in pairs))
+    return _wrap(result, dim, number)
