@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whvi.inference import Run
+from whvi.inference import Algorithm, Run
 from whvi.inference.batches import Batches, StackedBatches, TensorBatches
 from whvi.inference.replicas import Replicas
-from whvi.inference.stacked_kfac import stacked_run
 from whvi.likelihoods import Gaussian
 from whvi_paper.networks import network
 from whvi_paper.recipe import algorithm, configuration
@@ -28,14 +27,14 @@ REPLICAS, ROWS, FEATURES, STEPS = 8, 1000, 8, 20
 
 def runs(method: str, data: tuple[Tensor, Tensor]) -> dict[str, tuple[Run, Batches]]:
     """All replicas together, compiled too where that can be, and one alone: each with its batches."""
-    settings = algorithm(method, configuration(method, "regression"), 50_500)
+    settings: Algorithm = algorithm(method, configuration(method, "regression"), 50_500)
     seeds = list(range(REPLICAS))
     stacked = StackedBatches([data] * REPLICAS, Gaussian(), 64, seeds)
 
     def together(compiled: bool) -> Replicas:
         models = [network(method, FEATURES, 1, 2, 128) for _ in seeds]
         likelihoods = [Gaussian() for _ in seeds]
-        return stacked_run([settings] * REPLICAS, models, likelihoods, stacked.counts, seeds, compiled)
+        return type(settings).init_replicas([settings] * REPLICAS, models, likelihoods, stacked.counts, seeds, compiled)
 
     likelihood = Gaussian()
     alone = settings.init(network(method, FEATURES, 1, 2, 128), likelihood, ROWS)

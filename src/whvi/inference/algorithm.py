@@ -1,12 +1,16 @@
 """What every way of inference has in common, so that ``whvi.fit`` can run any of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
+from whvi.errors import UnsupportedError
 from whvi.likelihoods import Likelihood
+
+if TYPE_CHECKING:  # it is a kind of Run
+    from whvi.inference.replicas import Replicas
 
 
 class Terms(NamedTuple):
@@ -61,9 +65,33 @@ class Algorithm(ABC):
     replacement: ClassVar[bool] = False
     """Whether the rows of a batch are drawn independently, or each once in a pass over the data."""
 
+    replica_settings: ClassVar[tuple[str, ...]] = ("learning_rate",)
+    """The settings in which replicas may differ."""
+
     def check_call(self, steps: int, early_stopping: bool) -> None:  # noqa: B027 (most have nothing to refuse)
         """Raise the error that says why a fit of so many steps cannot end well, if it cannot."""
 
     @abstractmethod
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
         """Start on a model, for a data set of ``n_data`` rows."""
+
+    @classmethod
+    def init_replicas(
+        cls,
+        settings: Sequence[Self],
+        models: Sequence[nn.Module],
+        likelihoods: Sequence[Likelihood],
+        counts: Tensor,
+        seeds: Sequence[int],
+        compile: bool = False,
+    ) -> "Replicas":
+        """Start on R models at once, which ``whvi.inference.fit_replicas`` asks for; most algorithms cannot.
+
+        Args:
+            settings: one for each model; alike but for ``replica_settings``.
+            models, likelihoods: R of each.
+            counts: rows of the data of each, (R,).
+            seeds: of the noise of each.
+            compile: make the step one graph.
+        """
+        raise UnsupportedError(f"{cls.__name__} cannot fit several models at once; fit them one by one with whvi.fit")

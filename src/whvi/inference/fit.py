@@ -17,9 +17,8 @@ from whvi.inference.distributed import start, team
 from whvi.inference.elbo import check_rows
 from whvi.inference.history import History
 from whvi.inference.loop import Callback, Loop, training
-from whvi.inference.noisy_kfac import NoisyKFAC
+from whvi.inference.replicas import check_settings
 from whvi.inference.seeds import mix
-from whvi.inference.stacked_kfac import stacked_run
 from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import MAP, SVI
 from whvi.likelihoods import Likelihood
@@ -171,7 +170,7 @@ def fit_replicas(
     data: Sequence[Data],
     *,
     steps: int,
-    algorithm: SVI | NoisyKFAC | Sequence[SVI] | Sequence[NoisyKFAC] | None = None,
+    algorithm: Algorithm | Sequence[Algorithm] | None = None,
     batch_size: int = 64,
     seeds: Sequence[int] | None = None,
     callback: Callback | None = None,
@@ -187,8 +186,8 @@ def fit_replicas(
     Args:
         models, likelihoods: R of each.
         data: R pairs (x, y), with rows of one shape; their numbers may differ. A batch is no larger than the smallest.
-        algorithm: ``SVI()``, ``MAP()`` or ``NoisyKFAC()`` for all, or one for each replica; these may differ in their
-            learning rate only, and for the first two in its schedule.
+        algorithm: ``SVI()``, ``MAP()`` or another that has ``init_replicas``, for all; or one for each replica, of one
+            kind, which may differ in ``replica_settings`` only: the learning rate and, for the first two, its schedule.
         seeds: one for each replica; default 0, 1, ...
         steps, batch_size, callback, checkpoint, record_every, progress: as for ``fit``.
         compile: make the step one graph first, by torch's Inductor and a C++ compiler. It takes some ten seconds, and
@@ -215,7 +214,8 @@ def fit_replicas(
     batches = StackedBatches([_pair("data", pair) for pair in data], likelihoods[0], batch_size, seeds)
     for model, (x, _) in zip(models, data, strict=True):
         check_model_precision(x, model)
-    run = stacked_run(settings, models, likelihoods, batches.counts, seeds, compile)
+    check_settings(settings)
+    run = type(settings[0]).init_replicas(settings, models, likelihoods, batches.counts, seeds, compile)
     loop = Loop(
         run=run,
         batches=batches,

@@ -1,20 +1,20 @@
 """Noisy K-FAC: a matrix-variate Gaussian posterior by natural gradients, after Zhang, Sun, Duvenaud, Grosse (2018)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from whvi.arguments import positive_number, whole_number
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.calls import Record
 from whvi.inference.curvature import BUFFERS, Curvature, gaussian_layers
 from whvi.inference.elbo import expected_log_likelihood
 from whvi.inference.natural import NaturalSteps
-from whvi.inference.replicas import Objective
+from whvi.inference.replicas import Objective, Replicas
 from whvi.inference.schedules import PowerDecay, Schedule
 from whvi.inference.svi import trainable
 from whvi.likelihoods import Likelihood
@@ -95,6 +95,23 @@ class NoisyKFAC(Algorithm):
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> "NoisyKFACRun":
         """Start on a model with at least one matrix-variate Gaussian layer."""
         return NoisyKFACRun(self, model, likelihood, n_data)
+
+    @classmethod
+    def init_replicas(
+        cls,
+        settings: Sequence[Self],
+        models: Sequence[nn.Module],
+        likelihoods: Sequence[Likelihood],
+        counts: Tensor,
+        seeds: Sequence[int],
+        compile: bool = False,
+    ) -> Replicas:
+        """Start on R models at once."""
+        from whvi.inference.stacked_kfac import StackedKFACRun  # it needs this file
+
+        if compile:
+            raise UnsupportedError("compile is for SVI() and MAP(); the steps of noisy K-FAC are not one graph")
+        return StackedKFACRun(settings, models, likelihoods, counts, seeds)
 
 
 class CurvedObjective(Objective):

@@ -6,14 +6,15 @@ time than one. Their parameters are stacked, and ``torch.func.vmap`` turns the o
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
-from whvi.errors import ArgumentError, UnsupportedError
-from whvi.inference.algorithm import Run, Terms
+from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
+from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.compiled import Compiled
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
 from whvi.inference.schedules import at
@@ -275,3 +276,17 @@ def check_alike(pairs: Sequence[tuple[nn.Module, Likelihood]]) -> None:
             raise ArgumentError(
                 f"replicas may differ in the values of their parameters only, but in replica {r} {'; '.join(found[:3])}"
             )
+
+
+def check_settings(settings: Sequence[Any]) -> None:
+    """Raise the error that says why these algorithms, one for each replica, are not one for all."""
+    first = settings[0]
+    for one in settings:
+        if not isinstance(one, Algorithm) or type(one) is not type(first):
+            raise InputTypeError(
+                f"replicas are fitted by SVI(), MAP() or another algorithm, one kind for all, got {first!r} and {one!r}"
+            )
+    free = first.replica_settings
+    for one in settings[1:]:
+        if replace(one, **{name: getattr(first, name) for name in free if hasattr(first, name)}) != first:
+            raise ArgumentError(f"replicas may differ in {' and '.join(free)} only, got {first} and {one}")

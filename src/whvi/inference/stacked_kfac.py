@@ -1,21 +1,18 @@
-"""Noisy K-FAC on many models of one architecture at once; and the choice of the run that replicas ask for."""
+"""Noisy K-FAC on many models of one architecture at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.inference.algorithm import Terms
 from whvi.inference.calls import Record
 from whvi.inference.curvature import BUFFERS, Curvature, gaussian_layers
 from whvi.inference.natural import NaturalSteps
 from whvi.inference.noisy_kfac import CurvedObjective, NoisyKFAC
-from whvi.inference.replicas import Replicas, StackedRun
+from whvi.inference.replicas import Replicas
 from whvi.inference.stacked import LIKELIHOOD, MODEL
-from whvi.inference.svi import SVI
 from whvi.likelihoods import Likelihood
 
 
@@ -94,30 +91,3 @@ class StackedKFACRun(Replicas):
     def _own(self) -> dict[str, Tensor]:
         learned = {f"learned.{name}": value for name, value in self.parameters.items()}
         return learned | {f"fixed.{name}": value for name, value in self.fixed.items()}
-
-
-def stacked_run(
-    settings: Sequence[Any],
-    models: Sequence[nn.Module],
-    likelihoods: Sequence[Likelihood],
-    counts: Tensor,
-    seeds: Sequence[int],
-    compiled: bool = False,
-) -> Replicas:
-    """The run of replicas that these settings, one for each, ask for: SVI (or MAP, compiled or not), or noisy K-FAC."""
-    first = settings[0]
-    kind = SVI if isinstance(first, SVI) else NoisyKFAC
-    for one in settings:
-        if not isinstance(one, kind):
-            raise InputTypeError(
-                f"replicas are fitted by SVI(), MAP() or NoisyKFAC(), one kind for all, got {first!r} and {one!r}"
-            )
-    free = ("learning_rate", "schedule") if kind is SVI else ("learning_rate",)
-    for one in settings[1:]:
-        if replace(one, **{name: getattr(first, name) for name in free}) != first:
-            raise ArgumentError(f"replicas may differ in {' and '.join(free)} only, got {first} and {one}")
-    if kind is SVI:
-        return StackedRun(settings, models, likelihoods, counts, seeds, compiled)
-    if compiled:
-        raise UnsupportedError("compile is for SVI() and MAP(); the steps of noisy K-FAC are not one graph")
-    return StackedKFACRun(settings, models, likelihoods, counts, seeds)

@@ -1,10 +1,10 @@
 """Stochastic variational inference: any torch optimiser on the evidence lower bound. And its plain sibling, MAP."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import log, pi
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from whvi.inference.schedules import PowerDecay, Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.model import bayesian_layers
+
+if TYPE_CHECKING:  # it needs this file
+    from whvi.inference.replicas import StackedRun
 
 MakeOptimiser = Callable[..., Optimizer]
 
@@ -36,6 +39,8 @@ class SVI(Algorithm):
         precision: "full", or "bf16" for autocast; parameters and likelihood stay in full precision.
         optimiser: called with parameters and ``lr``, such as torch.optim.SGD.
     """
+
+    replica_settings: ClassVar[tuple[str, ...]] = ("learning_rate", "schedule")
 
     learning_rate: float = 1e-3
     schedule: float | Schedule = PowerDecay()  # noqa: RUF009 (it is frozen)
@@ -62,6 +67,21 @@ class SVI(Algorithm):
         """Start on a model."""
         self.check(model)
         return SVIRun(self, model, likelihood, n_data)
+
+    @classmethod
+    def init_replicas(
+        cls,
+        settings: Sequence[Self],
+        models: Sequence[nn.Module],
+        likelihoods: Sequence[Likelihood],
+        counts: Tensor,
+        seeds: Sequence[int],
+        compile: bool = False,
+    ) -> "StackedRun":
+        """Start on R models at once."""
+        from whvi.inference.replicas import StackedRun
+
+        return StackedRun(settings, models, likelihoods, counts, seeds, compile)
 
     def check(self, model: nn.Module) -> None:
         """Raise the error that says why a model does not fit, if it does not."""
