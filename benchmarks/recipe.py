@@ -136,7 +136,7 @@ def measure(name: str, setup: Setup, variant: Variant) -> dict[str, float]:
     algorithm = SVI(
         variant.rate,
         schedule=CosineDecay(setup.steps) if variant.cosine else PowerDecay(),
-        beta=LinearWarmup(round(variant.warm_up * setup.steps)) if variant.warm_up else 1.0,
+        kl_weight=LinearWarmup(round(variant.warm_up * setup.steps)) if variant.warm_up else 1.0,
     )
     start = time.process_time()
     rows = [part.train for part in parts]

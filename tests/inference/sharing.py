@@ -45,11 +45,11 @@ def told(result: Fit, model: nn.Module, likelihood: nn.Module) -> Found:
     }
 
 
-def mode(distributed: bool, beta: float = 1.0) -> Found:
+def mode(distributed: bool, kl_weight: float = 1.0) -> Found:
     """MAP under a prior that matters."""
     torch.manual_seed(2 + (dist.is_initialized() and dist.get_rank()))  # the first process's tensors are for all
     model, likelihood = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double(), Gaussian().double()
-    settings = MAP(1e-2, prior_variance=0.05, beta=beta)
+    settings = MAP(1e-2, prior_variance=0.05, kl_weight=kl_weight)
     options = {"steps": STEPS, "batch_size": BATCH, "algorithm": settings, "distributed": distributed}
     return told(fit(model, likelihood, rows(), **options), model, likelihood)
 
@@ -65,7 +65,7 @@ def quiet(distributed: bool) -> Found:
         rows(),
         steps=100,
         batch_size=BATCH,
-        algorithm=SVI(3e-2, beta=LinearWarmup(6), clip=100.0, samples=2),
+        algorithm=SVI(3e-2, kl_weight=LinearWarmup(6), clip=100.0, samples=2),
         validation=rows(),
         early_stopping=EarlyStopping(every=5, patience=1, margin=0.05, samples=1),
         distributed=distributed,
@@ -177,7 +177,7 @@ def main(folder: Path) -> None:
                     sys.excepthook(*sys.exc_info())
                 os._exit(code)
         children.append(number)
-    alone = {"mode": mode(False), "prior counted twice": mode(False, beta=2.0), "quiet": quiet(False)}
+    alone = {"mode": mode(False), "prior counted twice": mode(False, kl_weight=2.0), "quiet": quiet(False)}
     assert [os.waitpid(number, 0)[1] for number in children] == [0] * PROCESSES
     print(json.dumps([*(json.loads((folder / f"{rank}.json").read_text()) for rank in range(PROCESSES)), alone]))
 

@@ -50,11 +50,13 @@ def test_a_batch_counts_for_all_rows(model: nn.Module, data: tuple[Tensor, Tenso
 
 def test_beta_weighs_the_objective_and_not_the_bound(model: nn.Module, data: tuple[Tensor, Tensor]) -> None:
     x, y = data
-    parts = elbo(model, Gaussian().double(), x, y, n_data=N, beta=LinearWarmup(10), step=3)
-    assert parts.beta == pytest.approx(0.3)
+    parts = elbo(model, Gaussian().double(), x, y, n_data=N, kl_weight=LinearWarmup(10), step=3)
+    assert parts.kl_weight == pytest.approx(0.3)
     torch.testing.assert_close(parts.objective, parts.log_likelihood - 0.3 * parts.kl)
     torch.testing.assert_close(parts.bound, parts.log_likelihood - parts.kl)
-    assert elbo(model, Gaussian().double(), x, y, n_data=N, beta=CyclicWarmup(4), step=5).beta == pytest.approx(0.5)
+    assert elbo(
+        model, Gaussian().double(), x, y, n_data=N, kl_weight=CyclicWarmup(4), step=5
+    ).kl_weight == pytest.approx(0.5)
 
 
 def test_samples_are_averaged(model: nn.Module, data: tuple[Tensor, Tensor]) -> None:

@@ -233,14 +233,14 @@ def test_clipping_bounds_the_step(data: Data) -> None:
     model, likelihood = network(), Gaussian()
     before = torch.cat([b.flatten() for b in bits(model, likelihood)])
     sgd = partial(torch.optim.SGD, momentum=0.0)
-    fit(model, likelihood, data, steps=1, algorithm=SVI(0.5, clip=0.01, optimiser=sgd))
+    fit(model, likelihood, data, steps=1, algorithm=SVI(0.5, clip=0.01, optimizer=sgd))
     after = torch.cat([b.flatten() for b in bits(model, likelihood)])
     assert float((after - before).norm()) == pytest.approx(0.5 * 0.01, rel=1e-3)
 
 
 def test_the_rate_follows_its_schedule_and_beta_its_own(data: Data) -> None:
     model = network()
-    algorithm = SVI(1e-2, schedule=lambda step: float(step < 3), beta=LinearWarmup(5))
+    algorithm = SVI(1e-2, schedule=lambda step: float(step < 3), kl_weight=LinearWarmup(5))
     seen = []
     fit(
         model,
@@ -317,11 +317,11 @@ def test_the_bar_tells_the_four_numbers(data: Data, capsys: pytest.CaptureFixtur
 def test_divergence_is_said(data: Data) -> None:
     sgd = torch.optim.SGD
     with pytest.raises(DivergenceError, match="lower the learning rate"):
-        fit(network(), Gaussian(), data, steps=200, algorithm=SVI(1e6, optimiser=sgd), record_every=10)
+        fit(network(), Gaussian(), data, steps=200, algorithm=SVI(1e6, optimizer=sgd), record_every=10)
 
 
 def test_what_diverged_is_not_saved(data: Data, tmp_path: Path) -> None:
-    algorithm = SVI(1e6, optimiser=torch.optim.SGD)
+    algorithm = SVI(1e6, optimizer=torch.optim.SGD)
     with pytest.raises(DivergenceError, match="lower the learning rate"):
         fit(network(), Gaussian(), data, steps=200, algorithm=algorithm, checkpoint=tmp_path, checkpoint_every=1)
     found = checkpoint.latest(tmp_path)
@@ -425,7 +425,7 @@ def test_a_mask_of_minus_infinity_can_be_saved(data: Data, tmp_path: Path) -> No
 
 def test_divergence_in_a_short_window_is_said(data: Data) -> None:
     with pytest.raises(DivergenceError):
-        fit(network(), Gaussian(), data, steps=50, algorithm=SVI(1e6, optimiser=torch.optim.SGD), record_every=100)
+        fit(network(), Gaussian(), data, steps=50, algorithm=SVI(1e6, optimizer=torch.optim.SGD), record_every=100)
 
 
 def test_the_last_window_may_be_short(data: Data) -> None:
@@ -454,15 +454,15 @@ def test_parts_in_eval_mode_stay_there(data: Data) -> None:
 def test_groups_of_an_optimiser_keep_their_rates(data: Data) -> None:
     model = network()
 
-    def optimiser(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
+    def optimizer(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
         return torch.optim.Adam([{"params": parameters[:2], "lr": 0.0}, {"params": parameters[2:]}], lr=lr)
 
     before = bits(model)
-    fit(model, Gaussian(), data, steps=3, algorithm=SVI(optimiser=optimiser))
+    fit(model, Gaussian(), data, steps=3, algorithm=SVI(optimizer=optimizer))
     moved = [not torch.equal(a, b) for a, b in zip(before, bits(model), strict=True)]
     assert moved == [False, False, *[True] * (len(moved) - 2)]
     with pytest.raises(WhviError, match="LBFGS"):
-        fit(network(), Gaussian(), data, steps=3, algorithm=SVI(optimiser=torch.optim.LBFGS))
+        fit(network(), Gaussian(), data, steps=3, algorithm=SVI(optimizer=torch.optim.LBFGS))
 
 
 def bad_data() -> dict[str, tuple[object, dict[str, object], str]]:
@@ -506,7 +506,7 @@ def test_bad_input_is_explained(case: str) -> None:
     [
         (lambda: SVI(0.0), "learning_rate"),
         (lambda: SVI("fast"), "learning_rate must be a number"),
-        (lambda: SVI(beta=-1.0), "beta"),
+        (lambda: SVI(kl_weight=-1.0), "kl_weight"),
         (lambda: SVI(schedule="cosine"), "schedule"),
         (lambda: SVI(samples=0), "samples"),
         (lambda: SVI(clip=-1.0), "clip"),

@@ -150,7 +150,7 @@ def test_weight_decay_does_not_thaw_the_noise() -> None:
     models, _, data = problem(MODELS["plain"], (20, 20))
     likelihoods = [Gaussian(frozen_steps=100).double() for _ in models]
     alone, start = Gaussian(frozen_steps=100).double(), likelihoods[0].noise
-    settings = SVI(1e-2, optimiser=partial(torch.optim.AdamW, weight_decay=0.5))
+    settings = SVI(1e-2, optimizer=partial(torch.optim.AdamW, weight_decay=0.5))
     fit_replicas(models, likelihoods, data, steps=20, algorithm=settings)
     fit(MODELS["plain"]().double(), alone, data[0], steps=20, algorithm=settings)
     assert [likelihood.noise for likelihood in (*likelihoods, alone)] == [start] * 3

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam, Optimizer
 
 from whvi.inference import SVI
-from whvi.inference.svi import make_optimiser, set_rates
+from whvi.inference.svi import make_optimizer, set_rates
 
 
 def descend(optimiser: Optimizer, parameters: list[Tensor]) -> None:
@@ -25,7 +25,7 @@ def parameters(transposed: bool = False) -> list[Tensor]:
 
 def test_adam_in_one_pass_is_adam() -> None:
     found, wanted, start = parameters(), parameters(), parameters()
-    fused = make_optimiser(SVI(0.1), found)
+    fused = make_optimizer(SVI(0.1), found)
     assert fused.defaults["fused"] is True
     descend(fused, found)
     descend(Adam(wanted, 0.1), wanted)
@@ -36,7 +36,7 @@ def test_adam_in_one_pass_is_adam() -> None:
 def test_groups_have_their_own_rates() -> None:
     found, wanted = parameters(), parameters()
     grouped = [[{"params": [p], "lr": rate} for p, rate in zip(of, (0.1, 0.01), strict=True)] for of in (found, wanted)]
-    fused = make_optimiser(SVI(0.5), grouped[0])
+    fused = make_optimizer(SVI(0.5), grouped[0])
     assert fused.defaults["fused"] is True
     descend(fused, found)
     descend(Adam(grouped[1]), wanted)
@@ -45,9 +45,9 @@ def test_groups_have_their_own_rates() -> None:
 
 def test_other_layouts_and_optimisers_go_the_plain_way() -> None:
     found, wanted = parameters(transposed=True), parameters(transposed=True)
-    plain = make_optimiser(SVI(0.1), found)
+    plain = make_optimizer(SVI(0.1), found)
     assert not plain.defaults["fused"]
     descend(plain, found)
     descend(Adam(wanted, 0.1), wanted)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    assert not make_optimiser(SVI(0.1, optimiser=SGD), parameters()).defaults["fused"]
+    assert not make_optimizer(SVI(0.1, optimizer=SGD), parameters()).defaults["fused"]

@@ -164,7 +164,7 @@ def test_every_method_has_a_network_and_an_algorithm(method: str) -> None:
 def test_the_weight_of_the_kl_rises_over_a_share_of_the_steps(method: str, task: str, depth: int, share: float) -> None:
     algorithm = recipe.algorithm(method, recipe.configuration(method, task, depth), 100)
     assert isinstance(algorithm, SVI)
-    weights = [at(algorithm.beta, step) for step in range(100)]
+    weights = [at(algorithm.kl_weight, step) for step in range(100)]
     assert sum(weight < 1.0 for weight in weights) == 100 * share
     assert weights[-1] == 1.0
 

@@ -6,6 +6,7 @@ from whvi.inference.elbo import Elbo, elbo
 from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
 from whvi.inference.history import History
 from whvi.inference.loop import Moment
+from whvi.inference.map import MAP
 from whvi.inference.noisy_kfac import NoisyKFAC
 from whvi.inference.schedules import (
     Constant,
@@ -18,7 +19,7 @@ from whvi.inference.schedules import (
 )
 from whvi.inference.sghmc import SGHMC
 from whvi.inference.stopping import EarlyStopping
-from whvi.inference.svi import MAP, SVI
+from whvi.inference.svi import SVI
 
 __all__ = [
     "MAP",

@@ -75,6 +75,10 @@ class Algorithm(ABC):
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
         """Start on a model, for a data set of ``n_data`` rows."""
 
+    def init_compiled(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
+        """Start on a model, with steps that are one compiled graph, as ``whvi.fit(compile=True)`` asks for."""
+        raise UnsupportedError(f"compile is for SVI() and MAP(); the steps of {type(self).__name__} are not one graph")
+
     @classmethod
     def init_replicas(
         cls,

@@ -1,7 +1,7 @@
-"""A function of tensors as one graph that torch's Inductor has compiled, once for each set of shapes.
+"""A function of tensors as one graph that torch's Inductor has compiled, once for each set of shapes; and gradients so.
 
-Many small models at once cost what their operations cost: hundreds of them a step, most of which Inductor fuses. It
-takes some ten seconds for that, and a C++ compiler, so it is for runs of some thousand steps.
+Small models cost what their operations cost: hundreds of them a step, most of which Inductor fuses. It takes some ten
+seconds for that, and a C++ compiler, so it is for runs of some thousand steps.
 """
 
 import shutil
@@ -15,6 +15,9 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from whvi.errors import UnsupportedError
+from whvi.inference.algorithm import Terms
+from whvi.ops.noise import SeedsExhausted
+from whvi.ops.torch_private import inductor
 
 
 def can_compile() -> bool:
@@ -36,30 +39,97 @@ class Compiled:
         if not can_compile():
             raise UnsupportedError("to compile takes a C++ compiler, and there is none; install g++, or name it in CXX")
         self.function = function
-        self._graphs: dict[Any, Callable[..., Any]] = {}
+        self._graphs: dict[Any, tuple[Callable[..., Any], list[Any]]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """The function at some arguments; its results have no gradient."""
-        key: list[Any] = []
-        _map(lambda tensor: key.append((tensor.shape, tensor.dtype, tensor.device)), arguments)
-        shapes = tuple(key)
-        if shapes not in self._graphs:
-            self._graphs[shapes] = torch.compile(self._graph(*arguments), dynamic=False, fullgraph=True)
+        tensors: list[Tensor] = []
+        _map(tensors.append, arguments)
+        shapes = tuple((tensor.shape, tensor.stride(), tensor.dtype, tensor.device) for tensor in tensors)
         with torch.no_grad():
-            return self._graphs[shapes](*arguments)
+            if shapes not in self._graphs:
+                self._graphs[shapes] = self._compile(arguments, tensors)
+            graph, form = self._graphs[shapes]
+            return _filled(form[0], graph(*tensors))
 
-    def _graph(self, *arguments: Any) -> GraphModule:
-        copies = _map(Tensor.clone, arguments)  # tracing computes, too, and may change what it is given
-        graph = make_fx(self.function)(*copies)
-        for node in graph.graph.nodes:
-            if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-                raise UnsupportedError(
-                    f"{node.target} draws from torch's generator, which a compiled graph would do in its own way; "
-                    "do not compile, or use layers of whvi, whose noise comes from seeds"
-                )
+    def _compile(self, arguments: Any, tensors: list[Tensor]) -> tuple[Callable[..., Any], list[Any]]:
+        """A graph from a list of tensors to a list of tensors, and the form of what the function returns."""
+        form: list[Any] = []
+
+        def flat(*given: Tensor) -> list[Tensor]:
+            found: list[Tensor] = []
+            parts = iter(given)
+            result = self.function(*_map(lambda _: next(parts), arguments))
+
+            def place(tensor: Tensor) -> int:
+                found.append(tensor)
+                return len(found) - 1
+
+            form[:] = [_map(place, result)]
+            return found
+
+        copies = [tensor.clone(memory_format=torch.preserve_format) for tensor in tensors]  # tracing computes, too
+        with torch.enable_grad():
+            graph = make_fx(flat)(*copies)
+        _check_deterministic(graph)
         graph.graph.eliminate_dead_code()
         graph.recompile()
-        return graph
+        return inductor(graph, tensors), form
+
+
+class Gradients:
+    """Parts of a bound, and the gradients of kl_weight * KL - log-likelihood, as one graph.
+
+    Args:
+        bound: of learned tensors, tensors by name that are not learned, seeds (..., draws), and the batch; it draws in
+            ``ops.seeded(..., graphs=True)``, and gives the two parts.
+    """
+
+    def __init__(self, bound: Callable[..., tuple[Tensor, Tensor]]) -> None:
+        self.bound, self.draws = bound, 4
+        self._graph = Compiled(self._differentiate)
+
+    def __call__(
+        self,
+        learned: list[Tensor],
+        fixed: dict[str, Tensor],
+        seeds: Callable[[int], Tensor],
+        kl_weight: float,
+        *batch: Tensor,
+    ) -> tuple[Terms, list[Tensor]]:
+        """The parts, and a gradient for each learned tensor.
+
+        Args:
+            learned: with any gradient of their own left alone.
+            fixed: they may change in place.
+            seeds: those of the step, as many as are asked for.
+            kl_weight: at this step.
+            batch: what ``bound`` takes besides.
+        """
+        weight = torch.tensor(kl_weight, dtype=torch.float64)
+        while True:
+            try:
+                log_likelihood, kl, gradients = self._graph(learned, fixed, seeds(self.draws), weight, *batch)
+                return Terms(log_likelihood, kl), gradients
+            except SeedsExhausted:  # while it is traced, which has changed nothing
+                self.draws *= 4
+
+    def _differentiate(
+        self, learned: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, kl_weight: Tensor, *batch: Tensor
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        learned = [tensor.detach().requires_grad_() for tensor in learned]
+        log_likelihood, kl = self.bound(learned, fixed, seeds, *batch)
+        gradients = torch.autograd.grad((kl_weight.to(kl) * kl - log_likelihood).sum(), learned)
+        return log_likelihood.detach(), kl.detach(), list(gradients)
+
+
+def _check_deterministic(graph: GraphModule) -> None:
+    for node in graph.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise UnsupportedError(
+                f"{node.target} draws from torch's generator, which a compiled graph would do in its own way; "
+                "do not compile, or use layers of whvi, whose noise comes from seeds"
+            )
 
 
 def _map(function: Callable[[Tensor], Any], value: Any) -> Any:
@@ -69,3 +139,12 @@ def _map(function: Callable[[Tensor], Any], value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _map(function, part) for name, part in value.items()}
     return type(value)(_map(function, part) for part in value)
+
+
+def _filled(form: Any, tensors: list[Tensor]) -> Any:
+    """The nesting of ``form``, with tensors in the places of their numbers."""
+    if isinstance(form, int):
+        return tensors[form]
+    if isinstance(form, dict):
+        return {name: _filled(part, tensors) for name, part in form.items()}
+    return type(form)(_filled(part, tensors) for part in form)

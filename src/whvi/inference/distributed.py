@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
-from whvi.inference.elbo import Elbo
 from whvi.inference.svi import SVI, SVIRun
 from whvi.likelihoods import Likelihood
 
@@ -133,30 +132,17 @@ def launched() -> bool:
     return all(name in os.environ for name in _VARIABLES)
 
 
-def start(algorithm: Algorithm, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team) -> Run:
+def start(
+    algorithm: Algorithm, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team, compile: bool = False
+) -> Run:
     """Start on a model; in a group all processes do, from the tensors of the first."""
     if group.size == 1:
-        return algorithm.init(model, likelihood, n_data)
+        return (algorithm.init_compiled if compile else algorithm.init)(model, likelihood, n_data)
     if not isinstance(algorithm, SVI):
         raise UnsupportedError(
             f"several processes can share SVI and MAP, but not {type(algorithm).__name__}; fit in one process"
         )
-    algorithm.check(model)
     return SharedRun(algorithm, model, likelihood, n_data, group)
-
-
-class Objective(nn.Module):
-    """The two parts of the bound as the output of one module, so that torch sees all parameters that it depends on."""
-
-    def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
-        super().__init__()
-        self.settings, self.n_data = settings, n_data
-        self.model, self.likelihood = model, likelihood
-
-    def forward(self, x: Tensor, y: Tensor, weight: float) -> tuple[Tensor, Tensor]:
-        """Log-likelihood, times a weight, and KL."""
-        log_likelihood, kl = self.settings.estimate(self.model, self.likelihood, x, y, self.n_data)
-        return weight * log_likelihood, kl
 
 
 class SharedRun(SVIRun):
@@ -168,15 +154,15 @@ class SharedRun(SVIRun):
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team) -> None:
         super().__init__(settings, model, likelihood, n_data)
         self.group = group
-        self.objective = nn.parallel.DistributedDataParallel(Objective(settings, model, likelihood, n_data))
+        self.objective = nn.parallel.DistributedDataParallel(self.bound)
         group.ending.callback(self.close)
 
     def close(self) -> None:
         """Let go of the group. What holds it last ends its threads, and torch's reducer would do so in a deadlock."""
         del self.objective.logger, self.objective.reducer
 
-    def estimate(self, x: Tensor, y: Tensor) -> Elbo:
-        """The parts of the objective at this process's rows."""
+    def evaluate(self, x: Tensor, y: Tensor) -> Terms:
+        """The parts of the bound at this process's rows."""
         rows, size = len(x), self.group.size
         if rows < size:
             raise ArgumentError(
@@ -184,5 +170,5 @@ class SharedRun(SVIRun):
                 "DataLoader drop the last one"
             )
         x, y = self.group.part(x), self.group.part(y)
-        log_likelihood, kl = self.objective(x, y, len(x) * size / rows)
-        return Elbo(log_likelihood, kl, 1.0)
+        terms: Terms = self.objective(x, y, self.n_data * len(x) * size / rows)
+        return terms

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
+from whvi.inference.renamed import renamed
 from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
@@ -17,6 +18,7 @@ from whvi.ops.precision import wide
 from whvi.predictive.predict import check_inputs
 
 
+@renamed(beta="kl_weight")
 @dataclass(frozen=True)
 class Elbo:
     """The two parts of the bound, in nats for the whole data set; ``log_likelihood, kl = elbo(...)`` takes them out."""
@@ -25,7 +27,7 @@ class Elbo:
     """Estimate of E[log p(y | f)] over all N rows: that of the batch times N / M."""
     kl: Tensor
     """KL(posterior || prior), summed and unscaled."""
-    beta: float
+    kl_weight: float
     """Weight of the KL in the objective."""
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -34,8 +36,8 @@ class Elbo:
 
     @property
     def objective(self) -> Tensor:
-        """What training maximises: log_likelihood - beta * kl. For beta = 1 it is the bound."""
-        return self.log_likelihood - self.beta * self.kl
+        """What training maximises: log_likelihood - kl_weight * kl. For kl_weight = 1 it is the bound."""
+        return self.log_likelihood - self.kl_weight * self.kl
 
     @property
     def bound(self) -> Tensor:
@@ -43,6 +45,7 @@ class Elbo:
         return self.log_likelihood - self.kl
 
 
+@renamed(beta="kl_weight")
 def elbo(
     model: nn.Module,
     likelihood: Likelihood,
@@ -50,7 +53,7 @@ def elbo(
     y: Tensor,
     *,
     n_data: int,
-    beta: float | Schedule = 1.0,
+    kl_weight: float | Schedule = 1.0,
     step: int = 0,
     samples: int = 1,
 ) -> Elbo:
@@ -62,7 +65,7 @@ def elbo(
         x: inputs, M rows.
         y: targets, M of them.
         n_data: N, the rows of the whole data set.
-        beta: weight of the KL, or a schedule of it.
+        kl_weight: weight of the KL, or a schedule of it.
         step: where in the schedule.
         samples: draws for each row.
 
@@ -83,11 +86,11 @@ def elbo(
             f"n_data is {n_data}, but this batch alone has {len(x)} rows; give the rows of the whole data set"
         )
     whole_number("samples", samples)
-    return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(beta, step))
+    return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(kl_weight, step))
 
 
 def expected_log_likelihood(
-    model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n_data: int | Tensor, samples: int = 1
+    model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n_data: float | Tensor, samples: int = 1
 ) -> Tensor:
     """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
     draws = _draws(model, samples)

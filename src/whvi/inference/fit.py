@@ -17,10 +17,11 @@ from whvi.inference.distributed import start, team
 from whvi.inference.elbo import check_rows
 from whvi.inference.history import History
 from whvi.inference.loop import Callback, Loop, training
+from whvi.inference.map import MAP
 from whvi.inference.replicas import check_settings
 from whvi.inference.seeds import mix
 from whvi.inference.stopping import EarlyStopping, Watch
-from whvi.inference.svi import MAP, SVI
+from whvi.inference.svi import SVI
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, describe
 from whvi.nn.parts import check_model_precision
@@ -65,6 +66,7 @@ def fit(
     progress: bool | None = None,
     log_dir: Folder | None = None,
     distributed: bool = False,
+    compile: bool = False,
 ) -> Fit:
     """Fit a model, in place.
 
@@ -125,7 +127,7 @@ def fit(
     with team(distributed, device) as group:
         with torch.random.fork_rng():
             torch.manual_seed(mix(seed, "init"))
-            run = start(algorithm, model, likelihood, batches.n_data, group)
+            run = start(algorithm, model, likelihood, batches.n_data, group, compile)
         loop = Loop(
             run=run,
             batches=batches,

@@ -17,16 +17,24 @@ from whvi.ops import draw_seed, normal
 MODEL, LIKELIHOOD = "model.", "likelihood."
 
 
+class Objective(nn.Module):
+    """A model and its likelihood as one module, whose forward pass is what the steps of an algorithm differentiate."""
+
+    def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__()
+        self.model, self.likelihood = model, likelihood
+
+
 class Flat:
     """The learned parameters of a pair of a model and its likelihood as one vector, those of the model first.
 
     Args:
-        pair: a module with the two as ``model`` and ``likelihood``, in this order.
+        pair: the two of them.
 
     Law: split(flat()) are the parameters.
     """
 
-    def __init__(self, pair: nn.Module) -> None:
+    def __init__(self, pair: Objective) -> None:
         self.pair = pair
         model, likelihood = (
             {prefix + name: tensor for name, tensor in own_tensors(pair.get_submodule(prefix.rstrip(".")))}
@@ -74,7 +82,7 @@ class Stacked(Flat):
     """Copies of a model and its likelihood as rows of a matrix. What is not learned, all copies share."""
 
     def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
-        super().__init__(_Pair(model, likelihood))
+        super().__init__(_LogLikelihood(model, likelihood))
         if not self.names:
             raise ArgumentError("the model has no parameters to sample: none of them requires a gradient")
         self._evaluate = vmap(
@@ -109,12 +117,8 @@ class Stacked(Flat):
         return _flat(parameters) + moved * std * noise
 
 
-class _Pair(nn.Module):
-    """A model and its likelihood as one module, so that one call can replace the parameters of both."""
-
-    def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
-        super().__init__()
-        self.model, self.likelihood = model, likelihood
+class _LogLikelihood(Objective):
+    """Of all data, estimated from a batch."""
 
     def forward(self, *batch: Any) -> Tensor:
         return expected_log_likelihood(self.model, self.likelihood, *batch)

@@ -1,9 +1,7 @@
-"""Stochastic variational inference: any torch optimiser on the evidence lower bound. And its plain sibling, MAP."""
+"""Stochastic variational inference: any torch optimizer on the evidence lower bound."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from math import log, pi
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -13,49 +11,72 @@ from torch.optim import Adam, Optimizer
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
-from whvi.inference.elbo import Elbo, expected_log_likelihood
+from whvi.inference.elbo import expected_log_likelihood
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
+from whvi.inference.renamed import renamed
 from whvi.inference.schedules import PowerDecay, Schedule, at
+from whvi.inference.stacked import Objective
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
-from whvi.nn.model import bayesian_layers
 
-if TYPE_CHECKING:  # it needs this file
-    from whvi.inference.replicas import StackedRun
+if TYPE_CHECKING:  # they need this file
+    from whvi.inference.flat_svi import FlatRun
+    from whvi.inference.stacked_svi import StackedRun
 
-MakeOptimiser = Callable[..., Optimizer]
+MakeOptimizer = Callable[..., Optimizer]
 
 
+class Bound(Objective):
+    """The two parts of the bound at a batch, as the output of a module: so its tensors can be exchanged for others."""
+
+    def __init__(self, settings: "SVI", model: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__(model, likelihood)
+        self.settings = settings
+
+    def forward(self, x: Tensor, y: Tensor, n_data: float | Tensor) -> Terms:
+        """For a batch of a data set of ``n_data`` rows; the weight of the KL is left to the step."""
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+            log_likelihood = expected_log_likelihood(self.model, self.likelihood, x, y, n_data, self.settings.samples)
+        return Terms(log_likelihood, self.prior_term())
+
+    def prior_term(self) -> Tensor:
+        """KL of the posterior to the prior."""
+        return kl(self.model)
+
+
+@renamed(beta="kl_weight", optimiser="optimizer")
 @dataclass(frozen=True)
 class SVI(Algorithm):
-    """Maximise N / M * log-likelihood - beta * KL by a torch optimiser.
+    """Maximise N / M * log-likelihood - kl_weight * KL by a torch optimizer.
 
     Args:
         learning_rate: at the first step.
         schedule: factor of it at each step; the paper's by default.
-        beta: weight of the KL, or a schedule of it.
+        kl_weight: weight of the KL, or a schedule of it.
         samples: draws for each row and step.
         clip: largest norm of the gradient, or None.
         precision: "full", or "bf16" for autocast; parameters and likelihood stay in full precision.
-        optimiser: called with parameters and ``lr``, such as torch.optim.SGD.
+        optimizer: called with parameters and ``lr``, such as torch.optim.SGD.
     """
 
     replica_settings: ClassVar[tuple[str, ...]] = ("learning_rate", "schedule")
+    bound: ClassVar[type[Bound]] = Bound
+    """What the steps maximise."""
 
     learning_rate: float = 1e-3
     schedule: float | Schedule = PowerDecay()  # noqa: RUF009 (it is frozen)
-    beta: float | Schedule = 1.0
+    kl_weight: float | Schedule = 1.0
     samples: int = 1
     clip: float | None = None
     precision: str = "full"
-    optimiser: MakeOptimiser = Adam
+    optimizer: MakeOptimizer = Adam
 
     def __post_init__(self) -> None:
         positive_number("learning_rate", self.learning_rate)
         whole_number("samples", self.samples)
         if self.clip is not None:
             positive_number("clip", self.clip)
-        for name, value in (("schedule", self.schedule), ("beta", self.beta)):
+        for name, value in (("schedule", self.schedule), ("kl_weight", self.kl_weight)):
             if not callable(value) and not (isinstance(value, int | float) and 0.0 <= value < float("inf")):
                 raise ArgumentError(
                     f"{name} must be a finite number that is not negative, or a schedule, got {value!r}"
@@ -65,8 +86,13 @@ class SVI(Algorithm):
 
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> "SVIRun":
         """Start on a model."""
-        self.check(model)
         return SVIRun(self, model, likelihood, n_data)
+
+    def init_compiled(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> "FlatRun":
+        """Start on a model, with steps that are one graph."""
+        from whvi.inference.flat_svi import FlatRun
+
+        return FlatRun(self, model, likelihood, n_data)
 
     @classmethod
     def init_replicas(
@@ -79,99 +105,57 @@ class SVI(Algorithm):
         compile: bool = False,
     ) -> "StackedRun":
         """Start on R models at once."""
-        from whvi.inference.replicas import StackedRun
+        from whvi.inference.stacked_svi import StackedRun
 
         return StackedRun(settings, models, likelihoods, counts, seeds, compile)
 
-    def check(self, model: nn.Module) -> None:
-        """Raise the error that says why a model does not fit, if it does not."""
-
-    def estimate(self, model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n: int | Tensor) -> Elbo:
-        """The objective's parts at a batch; beta is left to the step."""
-        with self.autocast(x):
-            log_likelihood = expected_log_likelihood(model, likelihood, x, y, n, self.samples)
-        return Elbo(log_likelihood, self.prior_term(model, likelihood), 1.0)
-
-    def prior_term(self, model: nn.Module, likelihood: Likelihood) -> Tensor:
-        """KL of the posterior to the prior."""
-        return kl(model)
-
-    def autocast(self, x: Tensor) -> AbstractContextManager[Any]:
-        """The precision of a forward pass."""
-        return torch.autocast(x.device.type, torch.bfloat16) if self.precision == "bf16" else nullcontext()
-
-
-@dataclass(frozen=True)
-class MAP(SVI):
-    """The mode of the posterior of a plain network: log-likelihood + log N(parameters; 0, prior_variance).
-
-    Without Bayesian layers there is nothing to average over; several of them from different seeds are a deep ensemble
-    (``whvi.inference.deep_ensemble``).
-    """
-
-    prior_variance: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive_number("prior_variance", self.prior_variance)
-
-    def check(self, model: nn.Module) -> None:
-        """A plain network."""
-        if bayesian_layers(model):
-            raise ArgumentError("MAP is for networks without Bayesian layers; fit this one with SVI")
-
-    def prior_term(self, model: nn.Module, likelihood: Likelihood) -> Tensor:
-        """- log N(parameters; 0, prior_variance I); those of a likelihood that the model holds have no such prior."""
-        others = {id(parameter) for parameter in likelihood.parameters()}
-        parameters = [parameter.flatten() for parameter in model.parameters() if id(parameter) not in others]
-        square = torch.cat(parameters).square().sum()
-        return 0.5 * (square / self.prior_variance + sum(map(len, parameters)) * log(2 * pi * self.prior_variance))
-
 
 class SVIRun(Run):
-    """SVI at work on one model."""
+    """SVI at work on one model. Its state is that of the optimizer, besides the model and the likelihood."""
 
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
         self.settings, self.model, self.likelihood, self.n_data = settings, model, likelihood, n_data
+        self.bound: nn.Module = settings.bound(settings, model, likelihood)
         self.parameters = trainable(model, likelihood)
-        self.optimiser = make_optimiser(settings, self.parameters)
+        self.optimizer = make_optimizer(settings, self.parameters)
 
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
-        """One step of the optimiser."""
+        """One step of the optimizer."""
         settings = self.settings
-        parts = self.estimate(x, y)
-        self.optimiser.zero_grad()
-        (at(settings.beta, step) * parts.kl - parts.log_likelihood).backward()
+        log_likelihood, kl = self.evaluate(x, y)
+        self.optimizer.zero_grad()
+        (at(settings.kl_weight, step) * kl - log_likelihood).backward()
         frozen = list(self.likelihood.parameters()) if step < self.likelihood.frozen_steps else []
         before = [parameter.detach().clone() for parameter in frozen]
-        # Zero and not absent: so the optimiser counts its steps as it does for replicas, which share one tensor.
+        # Zero and not absent: so the optimizer counts its steps as it does for replicas, which share one tensor.
         for parameter in frozen:
             if parameter.grad is not None:
                 parameter.grad.zero_()
         if settings.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, settings.clip)
-        set_rates(self.optimiser, at(settings.schedule, step))
-        self.optimiser.step()
+        set_rates(self.optimizer, at(settings.schedule, step))
+        self.optimizer.step()
         with torch.no_grad():
             for parameter, value in zip(frozen, before, strict=True):
-                parameter.copy_(value)  # an optimiser with weight decay moves what has no gradient, too
-        return Terms(parts.log_likelihood.detach(), parts.kl.detach())
+                parameter.copy_(value)  # an optimizer with weight decay moves what has no gradient, too
+        return Terms(log_likelihood.detach(), kl.detach())
 
-    def estimate(self, x: Tensor, y: Tensor) -> Elbo:
-        """The parts of the objective at a batch."""
-        return self.settings.estimate(self.model, self.likelihood, x, y, self.n_data)
+    def evaluate(self, x: Tensor, y: Tensor) -> Terms:
+        """The parts of the bound at a batch."""
+        terms: Terms = self.bound(x, y, self.n_data)
+        return terms
 
     def tensors(self) -> dict[str, Tensor]:
-        """Of the optimiser."""
-        return optimiser_tensors(self.optimiser)
+        """Of the optimizer."""
+        return optimiser_tensors(self.optimizer)
 
     def numbers(self) -> dict[str, Any]:
-        """Of the optimiser."""
-        return optimiser_numbers(self.optimiser)
+        """Of the optimizer."""
+        return optimiser_numbers(self.optimizer)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """The optimiser as it was."""
-        restore_optimiser(self.optimiser, tensors, numbers)
+        """The optimizer as it was."""
+        restore_optimiser(self.optimizer, tensors, numbers)
 
 
 def trainable(*modules: nn.Module) -> list[nn.Parameter]:
@@ -182,21 +166,21 @@ def trainable(*modules: nn.Module) -> list[nn.Parameter]:
     return list(found.values())
 
 
-def make_optimiser(settings: SVI, parameters: Iterable[Any]) -> Optimizer:
-    """The optimiser of some settings, for parameters or groups of them; Adam in one pass where torch has that."""
+def make_optimizer(settings: SVI, parameters: Iterable[Any]) -> Optimizer:
+    """The optimizer of some settings, for parameters or groups of them; Adam in one pass where torch has that."""
     parameters = list(parameters)
     tensors = [p for part in parameters for p in (part["params"] if isinstance(part, dict) else [part])]
     simple = all(p.device.type in ("cpu", "cuda") and p.is_contiguous() for p in tensors)
     # By default torch makes ten passes, which take nine times as long for large models.
-    options = {"fused": True} if settings.optimiser is Adam and simple else {}
-    optimiser = settings.optimiser(parameters, lr=settings.learning_rate, **options)
-    if isinstance(optimiser, torch.optim.LBFGS):
+    options = {"fused": True} if settings.optimizer is Adam and simple else {}
+    optimizer = settings.optimizer(parameters, lr=settings.learning_rate, **options)
+    if isinstance(optimizer, torch.optim.LBFGS):
         raise UnsupportedError("LBFGS evaluates the objective several times a step, which has noise; use another")
-    return optimiser
+    return optimizer
 
 
-def set_rates(optimiser: Optimizer, *factors: float) -> None:
+def set_rates(optimizer: Optimizer, *factors: float) -> None:
     """The learning rate of each group: what it was at first, times the factor of the group, or one for all."""
-    groups = optimiser.param_groups
+    groups = optimizer.param_groups
     for group, factor in zip(groups, factors if len(factors) > 1 else factors * len(groups), strict=True):
         group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor

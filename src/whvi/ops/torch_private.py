@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.fx import GraphModule
 
 from whvi.errors import UnsupportedError
 
@@ -104,3 +105,17 @@ def through_vmap(
             return plain(*args)
         result, dim = rule(info(level.batch_size()), [dim for _, dim in pairs], *(value for value, _ in pairs))
     return _wrap(result, dim, number)
+
+
+def inductor(graph: GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+    """A graph of tensors compiled for inputs of these shapes, strides and dtypes, which the caller must keep to.
+
+    Reason: what torch.compile returns checks its inputs in Python at each call, 50 to 100 microseconds that a small
+    step does not have. Without torch._inductor.compile: torch.compile.
+    """
+    try:
+        from torch._inductor import compile as compile_graph
+    except ImportError:
+        return torch.compile(graph, dynamic=False, fullgraph=True)
+    compiled: Callable[..., Any] = compile_graph(graph, [*inputs])
+    return compiled

@@ -1,0 +1,52 @@
+"""The mode of the posterior of a plain network, by the steps of SVI."""
+
+from dataclasses import dataclass
+from math import log, pi
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from whvi.arguments import positive_number
+from whvi.errors import ArgumentError
+from whvi.inference.renamed import renamed
+from whvi.inference.svi import SVI, Bound
+from whvi.likelihoods import Likelihood
+from whvi.nn.model import bayesian_layers
+
+
+class LogJoint(Bound):
+    """log p(y | parameters) and -log N(parameters; 0, prior_variance I), in the place of the KL."""
+
+    settings: "MAP"
+
+    def __init__(self, settings: "MAP", model: nn.Module, likelihood: Likelihood) -> None:
+        if bayesian_layers(model):
+            raise ArgumentError("MAP is for networks without Bayesian layers; fit this one with SVI")
+        super().__init__(settings, model, likelihood)
+
+    def prior_term(self) -> Tensor:
+        """Those parameters of a likelihood that the model holds have no such prior."""
+        variance = self.settings.prior_variance
+        others = {id(parameter) for parameter in self.likelihood.parameters()}
+        parameters = [parameter.flatten() for parameter in self.model.parameters() if id(parameter) not in others]
+        square = torch.cat(parameters).square().sum()
+        return 0.5 * (square / variance + sum(map(len, parameters)) * log(2 * pi * variance))
+
+
+@renamed(beta="kl_weight", optimiser="optimizer")
+@dataclass(frozen=True)
+class MAP(SVI):
+    """The mode of the posterior of a plain network: log-likelihood + log N(parameters; 0, prior_variance).
+
+    Without Bayesian layers there is nothing to average over; several of them from different seeds are a deep ensemble
+    (``whvi.inference.deep_ensemble``).
+    """
+
+    bound: ClassVar[type[Bound]] = LogJoint
+
+    prior_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive_number("prior_variance", self.prior_variance)

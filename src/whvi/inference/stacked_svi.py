@@ -1,0 +1,116 @@
+"""SVI on many models of one architecture at once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whvi.inference.algorithm import Terms
+from whvi.inference.compiled import Gradients
+from whvi.inference.flat_svi import check_groups, descend
+from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
+from whvi.inference.replicas import Replicas
+from whvi.inference.schedules import at
+from whvi.inference.svi import SVI, make_optimizer, set_rates
+from whvi.likelihoods import Likelihood
+
+
+class StackedRun(Replicas):
+    """SVI (or MAP) at work on R models at once.
+
+    The parameters of a replica are one row of a matrix, and the replicas of one learning rate are one matrix: to the
+    optimizer it is a single parameter. It must be one that treats each number on its own, as Adam and SGD do.
+
+    Law: a replica ends where its model would end alone, with the same settings, data and seed, within rounding.
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[SVI],
+        models: Sequence[nn.Module],
+        likelihoods: Sequence[Likelihood],
+        counts: Tensor,
+        seeds: Sequence[int],
+        compiled: bool = False,
+    ) -> None:
+        first = settings[0]
+        pairs = zip(models, likelihoods, strict=True)
+        super().__init__([first.bound(first, *pair) for pair in pairs], counts, seeds)
+        self.settings = settings
+        self.groups: list[tuple[SVI, list[int]]] = []
+        for r, one in enumerate(settings):
+            same = [group for other, group in self.groups if other == one]
+            same[0].append(r) if same else self.groups.append((one, [r]))
+        order = [r for _, group in self.groups for r in group]
+        self.places = None if len(self.groups) == 1 else torch.tensor(order).argsort()
+        self.matrices = [nn.Parameter(torch.stack([self.flats[r].flat() for r in group])) for _, group in self.groups]
+        self.optimizer = make_optimizer(
+            first,
+            [{"params": [m], "lr": one.learning_rate} for (one, _), m in zip(self.groups, self.matrices, strict=True)],
+        )
+        check_groups(self.optimizer, len(self.groups))
+        self.gradients = Gradients(self._bound) if compiled else None
+
+    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+        """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
+        terms = self._differentiate(x, y, step)
+        set_rates(self.optimizer, *(at(one.schedule, step) for one, _ in self.groups))
+        frozen = step < self.pairs[0][1].frozen_steps
+        descend(self.optimizer, self.matrices, self.settings[0].clip, self.flats[0].model_size if frozen else None)
+        return terms
+
+    def _differentiate(self, x: Tensor, y: Tensor, step: int) -> Terms:
+        """Give the matrices their gradients; the parts of the bound, (R,) each."""
+        weight = at(self.settings[0].kl_weight, step)
+        if self.gradients is None:
+            log_likelihood, kl = self.evaluate(self.flats[0].split(self.rows()), x, y, step)
+            self.optimizer.zero_grad()
+            (weight * kl - log_likelihood).sum().backward()
+            return Terms(log_likelihood.detach(), kl.detach())
+        terms, gradients = self.gradients(
+            [matrix.detach() for matrix in self.matrices],
+            self.fixed,
+            lambda draws: self.seeds_of(step, x, draws),
+            weight,
+            x,
+            y,
+            self.counts.to(x.device),
+        )
+        for matrix, gradient in zip(self.matrices, gradients, strict=True):
+            matrix.grad = gradient
+        return terms
+
+    def _bound(self, matrices: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Tensor) -> Any:
+        """The parts of the bound as a function of all that changes from step to step."""
+        return self.at_seeds(self.flats[0].split(self._in_order(matrices)), fixed, seeds, *batch, graphs=True)
+
+    def rows(self) -> Tensor:
+        """The parameters of all replicas: (R, parameters)."""
+        return self._in_order(self.matrices)
+
+    def _in_order(self, matrices: Sequence[Tensor]) -> Tensor:
+        return matrices[0] if self.places is None else torch.cat(tuple(matrices))[self.places]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors of the replicas, and the optimizer's."""
+        rows = {f"rows.{i}": matrix.detach() for i, matrix in enumerate(self.matrices)}
+        fixed = {f"fixed.{name}": value for name, value in self.fixed.items()}
+        return rows | fixed | optimiser_tensors(self.optimizer)
+
+    def numbers(self) -> dict[str, Any]:
+        """Of the optimizer."""
+        return optimiser_numbers(self.optimizer)
+
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        """All replicas and the optimizer as they were."""
+        with torch.no_grad():
+            for i, matrix in enumerate(self.matrices):
+                matrix.copy_(tensors[f"rows.{i}"])
+            for name, value in self.fixed.items():
+                value.copy_(tensors[f"fixed.{name}"])
+        restore_optimiser(self.optimizer, tensors, numbers)
+
+    def learned(self) -> list[Tensor]:
+        """Parameters of all replicas."""
+        return list(self.matrices)
