@@ -87,6 +87,6 @@ def _cell(values: Any) -> str:
 
 
 if __name__ == "__main__":
-    from whvi.bench.record import main
+    from whvi_paper.bench.record import main
 
     main(__doc__, RECORD, measure, table)

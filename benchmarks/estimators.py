@@ -29,8 +29,8 @@ from sklearn.model_selection import KFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from whvi.bench.record import keep
 from whvi.sklearn import WHVIRegressor
+from whvi_paper.bench.record import keep
 from whvi_paper.data import load
 
 RECORD = Path(__file__).parent.parent / "results/bench/estimators.json"

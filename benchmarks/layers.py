@@ -105,8 +105,8 @@ def megabytes(name: str, size: int) -> float:
 
 def measure(rounds: int) -> dict[str, Any]:
     """A row for each size and layer: seconds of it and of nn.Linear in turn, parameters and megabytes."""
-    from whvi.bench.suite import machine
-    from whvi.bench.timing import interleaved
+    from whvi_paper.bench.suite import machine
+    from whvi_paper.bench.timing import interleaved
 
     rows = []
     for size in SIZES:
@@ -139,6 +139,6 @@ def table(record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from whvi.bench.record import main
+    from whvi_paper.bench.record import main
 
     main(__doc__, RECORD, measure, table)

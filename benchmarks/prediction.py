@@ -106,8 +106,8 @@ def laplace(weights: str, x: Tensor) -> Callable[[], object]:
 
 def measure(rounds: int) -> dict[str, Any]:
     """Median seconds of every contender."""
-    from whvi.bench.suite import machine
-    from whvi.bench.timing import interleaved
+    from whvi_paper.bench.suite import machine
+    from whvi_paper.bench.timing import interleaved
 
     torch.manual_seed(0)
     setting = {"sizes": SIZES, "batch": BATCH, "samples": SAMPLES}
@@ -124,6 +124,6 @@ def table(record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from whvi.bench.record import main
+    from whvi_paper.bench.record import main
 
     main(__doc__, RECORD, measure, table)

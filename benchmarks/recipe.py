@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from whvi.bench.record import keep
 from whvi.inference import SVI, CosineDecay, LinearWarmup, PowerDecay, fit_replicas
 from whvi.inference.compiled import can_compile
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.bench.record import keep
 from whvi_paper.data import Split, load, split
-from whvi_paper.networks import DROPOUT, mean_field
+from whvi_paper.networks.perceptrons import DROPOUT, mean_field
 from whvi_paper.recipe import configuration, profile
 from whvi_paper.training import Standardised, evaluate, final_elbo, make_likelihood, outputs_of
 

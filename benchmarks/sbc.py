@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from whvi.bench.record import keep
 from whvi.inference import SVI, fit_replicas
 from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
 from whvi.testing.simulation import Uniformity, calibrate, uniformity
+from whvi_paper.bench.record import keep
 
 ROOT = Path(__file__).parent.parent
 REPLICATIONS, DRAWS, ROWS, SIZE, NOISE = 1000, 99, 8, 4, 0.5

@@ -49,8 +49,16 @@ def test_broken_plug_in_does_not_spoil_the_other_commands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = EntryPoint("broken", "package_that_is_not_there:add_commands", "whvi.commands")
-    monkeypatch.setattr(cli, "entry_points", lambda group: [broken])
+    working = EntryPoint("reproduce", "whvi_paper.cli:add_commands", "whvi.commands")
+    monkeypatch.setattr(cli, "entry_points", lambda group: [broken, working])
     assert run(monkeypatch, "bench", "--help") == 0
     output = capsys.readouterr()
     assert "Example: whvi bench" in output.out
     assert output.err.startswith("whvi: the commands of package_that_is_not_there:add_commands are left out: ")
+
+
+def test_the_only_command_keeps_its_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without other packages, too: typer would make an app of one command that command."""
+    monkeypatch.setattr(cli, "entry_points", lambda group: [])
+    assert run(monkeypatch, "doctor", "--help") == 0
+    assert "Example: whvi doctor" in capsys.readouterr().out

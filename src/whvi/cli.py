@@ -1,4 +1,4 @@
-"""The command line: ``whvi doctor | bench | summary``, and what other packages add to it.
+"""The command line: ``whvi doctor``, and what other packages add to it.
 
 A package adds commands with an entry point in the group ``whvi.commands``: a function that is called with the app.
 
@@ -7,13 +7,10 @@ it. Exit codes: 0 all is well, 1 the command ran and has bad news, 2 a mistake i
 """
 
 import dataclasses
-import json
 import platform
 import sys
-from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -56,45 +53,19 @@ def build_app() -> "Typer":
     import typer
 
     app = typer.Typer(
-        help="Walsh-Hadamard variational inference: the kernel and its speed, networks and their sizes, and what "
-        "installed packages add, such as training and the paper's tables and figures.",
+        help="Walsh-Hadamard variational inference: the state of the installation, and what installed packages add, "
+        "such as training, benchmarks and the paper's tables and figures.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
 
+    app.callback()(lambda: None)  # with one command only, typer would otherwise drop its name
+
     @app.command(epilog="Example: whvi doctor")
     def doctor() -> None:
         """Say which kernel runs and why, with threads and versions. Exit code 1 when the fallback runs."""
         raise typer.Exit(run_doctor())
-
-    @app.command(epilog="Example: whvi bench --quick --out out/bench")
-    def bench(
-        quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and repetitions.")] = False,
-        out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/bench"),
-    ) -> None:
-        """Measure the transform and its chain against memcpy, matmul and other ways to compute them."""
-        from whvi.bench import run
-
-        run(quick, out)
-
-    @app.command(epilog="Example: whvi summary alexnet")
-    def summary(
-        model: Annotated[str | None, typer.Argument(help="A network; without one, those there are.")] = None,
-        treatment: Annotated[str | None, typer.Option(help="Only this one, layer by layer.")] = None,
-        as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
-    ) -> None:
-        """Parameters of the convolutional networks under each treatment of their weights."""
-        from whvi.models.counts import by_layer, by_model, by_treatment
-
-        if model is None and treatment is not None:
-            fail(f"--treatment {treatment} needs a MODEL; whvi summary lists those there are")
-        if model is None:
-            show_rows("whvi summary", by_model(), as_json)
-        elif treatment is None:
-            show_rows(f"whvi summary {model}", by_treatment(model), as_json)
-        else:
-            show_rows(f"whvi summary {model} --treatment {treatment}", by_layer(model, treatment), as_json)
 
     from whvi.tables.commands import add_commands as add_table_commands
 
@@ -110,28 +81,6 @@ def add_commands(app: "Typer") -> None:
             entry.load()(app)
         except Exception as error:
             print(f"whvi: the commands of {entry.value} are left out: {error}", file=sys.stderr)
-
-
-def show_rows(title: str, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print rows with the same names as a table, or as JSON: shares as per cent, whole numbers with commas."""
-    from rich.console import Console
-    from rich.table import Table
-
-    if as_json:
-        print(json.dumps(rows, indent=2))
-        return
-    table = Table(title=title, box=None, pad_edge=False, header_style="bold")
-    for name, value in rows[0].items():
-        table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
-    for row in rows:
-        table.add_row(*(_shown(value) for value in row.values()))
-    Console().print(table)
-
-
-def _shown(value: str | float | None) -> str:
-    if isinstance(value, float):
-        return f"{value:.2%}"
-    return f"{value:,}" if isinstance(value, int) else value or "-"
 
 
 def run_doctor() -> int:

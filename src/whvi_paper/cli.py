@@ -1,4 +1,4 @@
-"""What this package adds to the command line: ``whvi reproduce``, ``train``, ``report``, ``results``, ``datasets``."""
+"""What this package adds to the command line: ``whvi reproduce``, ``train``, ``report``, ``bench``, ..."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +18,14 @@ def add_commands(app: typer.Typer) -> None:
     """Called by ``whvi`` with its app, through the entry point in the group ``whvi.commands``."""
     from whvi_paper.data.commands import add_commands as add_datasets
     from whvi_paper.images.command import train
+    from whvi_paper.networks.command import summary
     from whvi_paper.report.commands import add_commands as add_report
 
     app.command("reproduce", epilog="Example: whvi reproduce uci-regression --profile quick --only yacht")(reproduce)
     app.command("demo", epilog="Example: whvi demo --out out/demo")(demo)
     app.command("train", epilog="Example: whvi train alexnet --epochs 30")(train)
+    app.command("bench", epilog="Example: whvi bench --quick --out out/bench")(bench)
+    app.command("summary", epilog="Example: whvi summary alexnet")(summary)
     add_report(app)
     add_datasets(app)
 
@@ -104,6 +107,16 @@ def demo(
     with stoppable():
         picture = run(out)
     typer.echo(f"picture: {picture}")
+
+
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and repetitions.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/bench"),
+) -> None:
+    """Measure the transform and its chain against memcpy, matmul and other ways to compute them."""
+    from whvi_paper.bench import run
+
+    run(quick, out)
 
 
 def chosen(jobs: Sequence[Job], words: Sequence[str]) -> list[Job]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from whvi.bench.suite import machine
-from whvi.bench.timing import interleaved
 from whvi_paper import recipe
+from whvi_paper.bench.suite import machine
+from whvi_paper.bench.timing import interleaved
 from whvi_paper.blocks import TextCell
 from whvi_paper.store import Record
 

@@ -13,17 +13,16 @@ from whvi.convert import bayesianize, to_dense
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn import (
     FullCovarianceLinear,
-    LowRankMCDropoutConv2d,
     MatrixGaussianConv2d,
     MatrixGaussianLinear,
     MCDropout,
     MeanFieldConv2d,
     MeanFieldLinear,
-    TensorFactorisedLinear,
     WHVIColumn,
     WHVIConv2d,
     WHVILinear,
 )
+from whvi_paper.baselines import LowRankMCDropoutConv2d, TensorFactorisedLinear
 
 GEOMETRY = {"stride": 2, "padding": 1, "padding_mode": "reflect", "dtype": torch.float64}
 LAYERS = {

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from whvi.errors import WhviError
 from whvi.inference import MAP, SVI, Moment, PowerDecay, deep_ensemble, fit, fit_replicas
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
-from whvi.nn import MCDropout, MeanFieldLinear, TensorFactorisedLinear, WHVIColumn, WHVIConv2d, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear, WHVIColumn, WHVIConv2d, WHVILinear
 from whvi.predictive import Ensemble
+from whvi_paper.baselines import TensorFactorisedLinear
 
 Data = tuple[Tensor, Tensor]
 COUNT, STEPS = 3, 25

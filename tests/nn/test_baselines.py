@@ -11,13 +11,12 @@ from torch.nn.functional import conv2d, linear, pad
 from whvi.nn import (
     BayesianLayer,
     FullCovarianceLinear,
-    LowRankMCDropoutConv2d,
     MCDropout,
     MeanFieldConv2d,
     MeanFieldLinear,
-    TensorFactorisedLinear,
 )
 from whvi.testing import LayerContract, perturb
+from whvi_paper.baselines import LowRankMCDropoutConv2d, TensorFactorisedLinear
 
 F64: dict[str, Any] = {"dtype": torch.float64}
 CONV: dict[str, Any] = {"stride": (1, 2), "padding": 2, "dilation": (2, 1)}

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import whvi
 from whvi.nn import WHVIConv2d, conv
+from whvi_paper.baselines import LowRankMCDropoutConv2d
 
 GEOMETRIES = [
     {"kernel_size": 1},
@@ -121,7 +122,7 @@ def test_refuses_inputs_that_do_not_fit() -> None:
         whvi.nn.WHVIConv2d,
         whvi.nn.MeanFieldConv2d,
         whvi.nn.MatrixGaussianConv2d,
-        lambda *sizes, **options: whvi.nn.LowRankMCDropoutConv2d(*sizes, 2, **options),
+        lambda *sizes, **options: LowRankMCDropoutConv2d(*sizes, 2, **options),
     ],
 )
 def test_attributes_are_those_of_conv2d(make: Callable[..., nn.Module]) -> None:

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 import whvi.nn as wnn
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
-from whvi.nn import LowRankMCDropoutConv2d, MCDropout
+from whvi.nn import MCDropout
 from whvi.nn.dropout import Dropout
 from whvi.testing.compare import assert_estimate, perturb
+from whvi_paper.baselines import LowRankMCDropoutConv2d
 
 Case = Callable[[float], tuple[Dropout, Tensor]]
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import whvi
-from whvi.nn import MCDropout, MeanFieldLinear, TensorFactorisedLinear, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.baselines import TensorFactorisedLinear
 
 
 @pytest.fixture

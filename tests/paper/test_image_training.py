@@ -11,12 +11,12 @@ from torch import nn
 from whvi.errors import ArgumentError
 from whvi.inference import SVI, NoisyKFAC
 from whvi.inference.noisy_kfac import NoisyKFACRun
-from whvi.models import convnet
 from whvi.predictive import predict
 from whvi_paper.exhibits import convnets
 from whvi_paper.images.command import _fit
 from whvi_paper.images.settings import OF_NNG, Reduced, algorithm, complete, native_precision
 from whvi_paper.images.training import FIT_TIMES, Task, measure, report_every, train
+from whvi_paper.networks import convnet
 from whvi_paper.workers import Clock
 
 INPUTS: dict[str, Any] = {

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 import whvi
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, WhviError
 from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-from whvi.nn import MCDropout, MeanFieldLinear, TensorFactorisedLinear, WHVIColumn, WHVIConv2d, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear, WHVIColumn, WHVIConv2d, WHVILinear
 from whvi.predictive import Ensemble, Prediction, predict
+from whvi_paper.baselines import TensorFactorisedLinear
 
 FIELDS = ("mean", "epistemic", "aleatoric")
 MODELS = {

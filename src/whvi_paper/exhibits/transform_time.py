@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from whvi.bench.contenders import transform
-from whvi.bench.plot import COLOURS, LABELS
 from whvi_paper import measured
+from whvi_paper.bench.contenders import transform
+from whvi_paper.bench.plot import COLOURS, LABELS
 from whvi_paper.blocks import Figure, Shown, Table
 from whvi_paper.jobs import Inputs, Job, Report, Results
 from whvi_paper.store import Record

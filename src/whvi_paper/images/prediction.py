@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 import whvi
-from whvi.bench.suite import machine
 from whvi.likelihoods import Categorical
-from whvi.models import convnet
 from whvi_paper import cost
+from whvi_paper.bench.suite import machine
 from whvi_paper.energy import in_turn
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.measured import threads
+from whvi_paper.networks import convnet
 
 CLASSES = 10
 WHOLE, LINEAR, TEST = "network", "linear maps", "test set"

@@ -12,7 +12,6 @@ from whvi.errors import ArgumentError
 from whvi.inference import Fit, Moment, fit
 from whvi.io import atomic, canonical, packing
 from whvi.likelihoods import Categorical
-from whvi.models import convnet
 from whvi.predictive import Prediction, predict
 from whvi.predictive.calibration import reliability
 from whvi.predictive.metrics import auroc, brier, error_rate
@@ -24,6 +23,7 @@ from whvi_paper.images.augmentation import Augment, Standardise
 from whvi_paper.images.settings import algorithm, as_trained, complete, cycles
 from whvi_paper.images.shifts import SHIFTS, Shift
 from whvi_paper.jobs import Inputs, Report, Results
+from whvi_paper.networks import convnet
 from whvi_paper.store import name_of
 from whvi_paper.training import Curve
 from whvi_paper.workers import Clock

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from whvi.errors import ArgumentError
-from whvi.models import convnet
 from whvi.page import check_svg
 from whvi_paper.blocks import Figure, Table, Tone
 from whvi_paper.exhibits import filters
 from whvi_paper.images import filters as treatments
+from whvi_paper.networks import convnet
 from whvi_paper.report.standing import against_best
 from whvi_paper.report.summary import summary_table
 from whvi_paper.runner import run

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from whvi.bench import contenders, suite
-from whvi.bench.timing import interleaved
+from whvi_paper.bench import contenders, suite
+from whvi_paper.bench.timing import interleaved
 
 
 def test_contenders_compute_the_same() -> None:

@@ -8,8 +8,8 @@ from torch.distributions import Normal, kl_divergence
 
 import whvi.nn as wnn
 from whvi.errors import ArgumentError, ShapeError
-from whvi.nn import TensorFactorisedLinear
 from whvi.testing.compare import assert_estimate, perturb
+from whvi_paper.baselines import TensorFactorisedLinear
 
 
 @pytest.mark.parametrize(

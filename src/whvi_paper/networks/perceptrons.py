@@ -1,4 +1,4 @@
-"""The networks of the paper, and of its rivals: one function, and a table of what each method's layers are."""
+"""Perceptrons of the paper and of the methods it compares with: one function, and a table of each method's layers."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -6,7 +6,8 @@ from itertools import pairwise
 from torch import nn
 
 from whvi.errors import ArgumentError
-from whvi.nn import MatrixGaussianLinear, MCDropout, MeanFieldLinear, TensorFactorisedLinear, WHVILinear
+from whvi.nn import MatrixGaussianLinear, MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.baselines import TensorFactorisedLinear
 
 Layer = Callable[[int, int], nn.Module]
 """Makes a layer of so many inputs and outputs."""

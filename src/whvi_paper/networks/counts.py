@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from whvi.models.convnets import MODELS, convnet
-from whvi.models.treatments import TREATMENTS, Treatment, treatment
+from whvi_paper.networks.convnets import MODELS, convnet
+from whvi_paper.networks.treatments import TREATMENTS, Treatment, treatment
 
 LINEAR, FILTERS = "linear", "filters"
 

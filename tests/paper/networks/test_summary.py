@@ -5,7 +5,7 @@ import json
 import pytest
 
 from whvi import cli
-from whvi.models import MODELS, TREATMENTS, count_parameters
+from whvi_paper.networks import MODELS, TREATMENTS, count_parameters
 
 
 def run(

@@ -8,7 +8,6 @@ from torch import nn
 
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn import (
-    LowRankMCDropoutConv2d,
     MatrixGaussianConv2d,
     MatrixGaussianLinear,
     MCDropout,
@@ -17,6 +16,7 @@ from whvi.nn import (
     WHVIConv2d,
     WHVILinear,
 )
+from whvi_paper.baselines import LowRankMCDropoutConv2d
 
 MakeLinear = Callable[[int, int], nn.Module]
 """Inputs and outputs -> a layer."""
@@ -118,7 +118,7 @@ def treatment(of: str | Treatment) -> Treatment:
     if isinstance(of, Treatment):
         return of
     if not isinstance(of, str):
-        raise InputTypeError(f"treatment must be a name or a whvi.models.Treatment, got {type(of).__name__}")
+        raise InputTypeError(f"treatment must be a name or a whvi_paper.networks.Treatment, got {type(of).__name__}")
     linear, _, filters = ("+".join(TREATMENTS[of]) if of in TREATMENTS else of).partition("+")
     if linear not in LINEAR or filters not in FILTERS:
         raise ArgumentError(

@@ -11,12 +11,12 @@ from torch.nn import functional
 from whvi.errors import WhviError
 from whvi.inference import SVI
 from whvi.likelihoods import Categorical
-from whvi.models import MODELS, TREATMENTS, Treatment, alexnet, convnet, count_parameters, simple_cnn, treatment
-from whvi.models.convnets import ResidualBlock
-from whvi.models.treatments import FILTERS, LINEAR, dense_filters, dense_linear, low_rank_filters
 from whvi.nn import WHVIConv2d, WHVILinear, kl, sampling
 from whvi.nn.model import bayesian_layers
 from whvi.testing import assert_close
+from whvi_paper.networks import MODELS, TREATMENTS, Treatment, alexnet, convnet, count_parameters, simple_cnn, treatment
+from whvi_paper.networks.convnets import ResidualBlock
+from whvi_paper.networks.treatments import FILTERS, LINEAR, dense_filters, dense_linear, low_rank_filters
 
 
 def images(count: int = 3, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -247,5 +247,5 @@ def test_an_unknown_treatment_is_answered_with_those_there_are(name: str) -> Non
 def test_other_mistakes_are_named() -> None:
     with pytest.raises(WhviError, match="model 'lenet' is not known; use one of: alexnet, vgg16, resnet18, simple-cnn"):
         convnet("lenet")
-    with pytest.raises(WhviError, match=r"treatment must be a name or a whvi\.models.Treatment, got tuple"):
+    with pytest.raises(WhviError, match=r"treatment must be a name or a whvi_paper\.networks\.Treatment, got tuple"):
         treatment((WHVILinear, WHVIConv2d))  # type: ignore[arg-type]

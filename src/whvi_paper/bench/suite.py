@@ -12,10 +12,10 @@ from rich.progress import track
 from rich.table import Table
 
 import whvi
-from whvi.bench import contenders
-from whvi.bench.plot import draw
-from whvi.bench.timing import interleaved
 from whvi.ops import kernel_info
+from whvi_paper.bench import contenders
+from whvi_paper.bench.plot import draw
+from whvi_paper.bench.timing import interleaved
 
 Row = dict[str, Any]
 KINDS = {

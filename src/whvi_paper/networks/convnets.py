@@ -12,7 +12,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.models.treatments import MakeFilters, Treatment, treatment
+from whvi_paper.networks.treatments import MakeFilters, Treatment, treatment
 
 POOL = "pool"
 ALEXNET = (64, POOL, 192, POOL, 384, 256, 256, POOL)
