@@ -5,12 +5,16 @@ from importlib import import_module
 import pytest
 
 MOVED = {
+    "whvi.inference": ("whvi_paper.baselines", "NoisyKFAC"),
     "whvi.models": (
         "whvi_paper.networks",
         "MODELS TREATMENTS Count LayerCount Treatment alexnet convnet count_parameters resnet18 simple_cnn treatment "
         "vgg16",
     ),
-    "whvi.nn": ("whvi_paper.baselines", "LowRankMCDropoutConv2d TensorFactorisedLinear"),
+    "whvi.nn": (
+        "whvi_paper.baselines",
+        "LowRankMCDropoutConv2d MatrixGaussianConv2d MatrixGaussianLinear TensorFactorisedLinear",
+    ),
 }
 """Old module: new module, names."""
 CASES = [(old, new, name) for old, (new, names) in MOVED.items() for name in names.split()]

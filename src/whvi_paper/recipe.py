@@ -9,8 +9,9 @@ from math import exp
 from typing import Any
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, CosineDecay, LinearWarmup, NoisyKFAC, PowerDecay
+from whvi.inference import SVI, CosineDecay, LinearWarmup, PowerDecay
 from whvi.inference.schedules import Schedule
+from whvi_paper.baselines import NoisyKFAC
 
 Configuration = dict[str, Any]
 

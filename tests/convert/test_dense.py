@@ -13,8 +13,6 @@ from whvi.convert import bayesianize, to_dense
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn import (
     FullCovarianceLinear,
-    MatrixGaussianConv2d,
-    MatrixGaussianLinear,
     MCDropout,
     MeanFieldConv2d,
     MeanFieldLinear,
@@ -22,7 +20,12 @@ from whvi.nn import (
     WHVIConv2d,
     WHVILinear,
 )
-from whvi_paper.baselines import LowRankMCDropoutConv2d, TensorFactorisedLinear
+from whvi_paper.baselines import (
+    LowRankMCDropoutConv2d,
+    MatrixGaussianConv2d,
+    MatrixGaussianLinear,
+    TensorFactorisedLinear,
+)
 
 GEOMETRY = {"stride": 2, "padding": 1, "padding_mode": "reflect", "dtype": torch.float64}
 LAYERS = {

@@ -17,9 +17,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from whvi.errors import WhviError
-from whvi.inference import MAP, SVI, EarlyStopping, Fit, LinearWarmup, Moment, NoisyKFAC, fit
+from whvi.inference import MAP, SVI, EarlyStopping, Fit, LinearWarmup, Moment, fit
 from whvi.likelihoods import Gaussian
-from whvi.nn import MatrixGaussianLinear, MCDropout, MeanFieldLinear, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.baselines import MatrixGaussianLinear, NoisyKFAC
 
 PROCESSES = 2
 ROWS, BATCH = 20, 7  # which two processes share as 4 and 3

@@ -12,10 +12,11 @@ from test_replicas import MODELS, close, mlp, problem
 from torch import nn
 
 from whvi.errors import UnsupportedError
-from whvi.inference import MAP, SGHMC, SVI, LinearWarmup, NoisyKFAC, fit, fit_replicas
+from whvi.inference import MAP, SGHMC, SVI, LinearWarmup, fit, fit_replicas
 from whvi.inference.compiled import Compiled, can_compile
 from whvi.likelihoods import Gaussian
-from whvi.nn import MatrixGaussianLinear, WHVILinear
+from whvi.nn import WHVILinear
+from whvi_paper.baselines import MatrixGaussianLinear, NoisyKFAC
 
 SIZES = (30, 30)
 needs_compiler = pytest.mark.skipif(not can_compile(), reason="there is no C++ compiler, which Inductor needs")

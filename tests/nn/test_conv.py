@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 import whvi
 from whvi.nn import WHVIConv2d, conv
-from whvi_paper.baselines import LowRankMCDropoutConv2d
+from whvi_paper.baselines import LowRankMCDropoutConv2d, MatrixGaussianConv2d
 
 GEOMETRIES = [
     {"kernel_size": 1},
@@ -121,7 +121,7 @@ def test_refuses_inputs_that_do_not_fit() -> None:
     [
         whvi.nn.WHVIConv2d,
         whvi.nn.MeanFieldConv2d,
-        whvi.nn.MatrixGaussianConv2d,
+        MatrixGaussianConv2d,
         lambda *sizes, **options: LowRankMCDropoutConv2d(*sizes, 2, **options),
     ],
 )

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, NoisyKFAC
-from whvi.inference.noisy_kfac import NoisyKFACRun
+from whvi.inference import SVI
 from whvi.predictive import predict
+from whvi_paper.baselines import NoisyKFAC
+from whvi_paper.baselines.noisy_kfac.algorithm import NoisyKFACRun
 from whvi_paper.exhibits import convnets
 from whvi_paper.images.command import _fit
 from whvi_paper.images.settings import OF_NNG, Reduced, algorithm, complete, native_precision

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from whvi.inference import SVI, CosineDecay, Fit, NoisyKFAC, fit_replicas
+from whvi.inference import SVI, CosineDecay, Fit, fit_replicas
 from whvi.inference.compiled import can_compile
 from whvi.inference.schedules import at
 from whvi.likelihoods import Categorical, Gaussian
 from whvi_paper import recipe, training
+from whvi_paper.baselines import NoisyKFAC
 from whvi_paper.data import Data, Split, Task
 from whvi_paper.networks import METHODS, network
 

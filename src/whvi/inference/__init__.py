@@ -7,7 +7,6 @@ from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
 from whvi.inference.history import History
 from whvi.inference.loop import Moment
 from whvi.inference.map import MAP
-from whvi.inference.noisy_kfac import NoisyKFAC
 from whvi.inference.schedules import (
     Constant,
     CosineDecay,
@@ -20,6 +19,7 @@ from whvi.inference.schedules import (
 from whvi.inference.sghmc import SGHMC
 from whvi.inference.stopping import EarlyStopping
 from whvi.inference.svi import SVI
+from whvi.moved import moved_names
 
 __all__ = [
     "MAP",
@@ -35,7 +35,6 @@ __all__ = [
     "History",
     "LinearWarmup",
     "Moment",
-    "NoisyKFAC",
     "OneCycle",
     "PowerDecay",
     "PowerDecayLR",
@@ -48,3 +47,4 @@ __all__ = [
     "fit_replicas",
     "split_rhat",
 ]
+__getattr__ = moved_names(__name__, {"NoisyKFAC": "whvi_paper.baselines"})

@@ -75,7 +75,7 @@ def fit(
         likelihood: the law of targets; its noise is learned along.
         data: (x, y) tensors, or a DataLoader of such pairs.
         steps: how many updates. A run that is resumed with more steps goes on, unless it was stopped early.
-        algorithm: ``SVI()`` by default; or ``MAP()``, ``NoisyKFAC()``, ``SGHMC()``.
+        algorithm: ``SVI()`` by default; or ``MAP()``, ``SGHMC()``, or an ``Algorithm`` of your own.
         batch_size: rows of a step, for tensors; all rows when there are fewer.
         n_data: rows of the whole data set, for a DataLoader that does not know.
         seed: of batches and noise: the same seed gives the same bits on the same machine, for one fit at a time (torch

@@ -7,7 +7,6 @@ from whvi.nn.draws import Draw
 from whvi.nn.dropout import MCDropout
 from whvi.nn.full_covariance import FullCovarianceLinear
 from whvi.nn.linear import WHVIColumn, WHVILinear
-from whvi.nn.matrix_gaussian import MatrixGaussianConv2d, MatrixGaussianLinear
 from whvi.nn.mean_field import MeanFieldConv2d, MeanFieldLinear
 from whvi.nn.model import kl, mean_mode, sampling
 
@@ -16,8 +15,6 @@ __all__ = [
     "Draw",
     "FullCovarianceLinear",
     "MCDropout",
-    "MatrixGaussianConv2d",
-    "MatrixGaussianLinear",
     "MeanFieldConv2d",
     "MeanFieldLinear",
     "WHVIColumn",
@@ -28,5 +25,9 @@ __all__ = [
     "sampling",
 ]
 __getattr__ = moved_names(
-    __name__, dict.fromkeys(("LowRankMCDropoutConv2d", "TensorFactorisedLinear"), "whvi_paper.baselines")
+    __name__,
+    dict.fromkeys(
+        ("LowRankMCDropoutConv2d", "MatrixGaussianConv2d", "MatrixGaussianLinear", "TensorFactorisedLinear"),
+        "whvi_paper.baselines",
+    ),
 )

@@ -1,6 +1,14 @@
-"""What the paper compares WHVI with and nothing else needs: layers of other posteriors."""
+"""What the paper compares WHVI with and nothing else needs: layers with other posteriors, and noisy K-FAC."""
 
 from whvi_paper.baselines.low_rank import LowRankMCDropoutConv2d
+from whvi_paper.baselines.matrix_gaussian import MatrixGaussianConv2d, MatrixGaussianLinear
+from whvi_paper.baselines.noisy_kfac import NoisyKFAC
 from whvi_paper.baselines.tensor import TensorFactorisedLinear
 
-__all__ = ["LowRankMCDropoutConv2d", "TensorFactorisedLinear"]
+__all__ = [
+    "LowRankMCDropoutConv2d",
+    "MatrixGaussianConv2d",
+    "MatrixGaussianLinear",
+    "NoisyKFAC",
+    "TensorFactorisedLinear",
+]

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, NoisyKFAC, OneCycle
-from whvi.nn.matrix_gaussian import MatrixGaussian
+from whvi.inference import SVI, OneCycle
+from whvi_paper.baselines import NoisyKFAC
+from whvi_paper.baselines.matrix_gaussian import MatrixGaussian
 
 SCHEDULES = ("one-cycle", "constant")
 PRECISIONS = ("auto", "full", "bf16")

@@ -6,8 +6,8 @@ from itertools import pairwise
 from torch import nn
 
 from whvi.errors import ArgumentError
-from whvi.nn import MatrixGaussianLinear, MCDropout, MeanFieldLinear, WHVILinear
-from whvi_paper.baselines import TensorFactorisedLinear
+from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.baselines import MatrixGaussianLinear, TensorFactorisedLinear
 
 Layer = Callable[[int, int], nn.Module]
 """Makes a layer of so many inputs and outputs."""

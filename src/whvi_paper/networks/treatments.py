@@ -7,16 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 from torch import nn
 
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.nn import (
-    MatrixGaussianConv2d,
-    MatrixGaussianLinear,
-    MCDropout,
-    MeanFieldConv2d,
-    MeanFieldLinear,
-    WHVIConv2d,
-    WHVILinear,
-)
-from whvi_paper.baselines import LowRankMCDropoutConv2d
+from whvi.nn import MCDropout, MeanFieldConv2d, MeanFieldLinear, WHVIConv2d, WHVILinear
+from whvi_paper.baselines import LowRankMCDropoutConv2d, MatrixGaussianConv2d, MatrixGaussianLinear
 
 MakeLinear = Callable[[int, int], nn.Module]
 """Inputs and outputs -> a layer."""

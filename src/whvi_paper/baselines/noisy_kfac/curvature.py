@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from whvi.errors import ArgumentError, DtypeError
-from whvi.nn.matrix_gaussian import MatrixGaussian
 from whvi.posterior import kl
+from whvi_paper.baselines.matrix_gaussian import MatrixGaussian
 
 BUFFERS = ("input_moment", "output_moment", "input_root", "output_root")
 STATE = ("velocity", "input_inverse", "output_inverse")

@@ -10,10 +10,7 @@ from torch import Tensor, nn
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
-from whvi.inference.calls import Record
-from whvi.inference.curvature import BUFFERS, Curvature, gaussian_layers
 from whvi.inference.elbo import expected_log_likelihood
-from whvi.inference.natural import NaturalSteps
 from whvi.inference.replicas import Objective, Replicas
 from whvi.inference.schedules import PowerDecay, Schedule
 from whvi.inference.svi import trainable
@@ -21,6 +18,9 @@ from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.model import bayesian_layers
 from whvi.posterior.base import wide
+from whvi_paper.baselines.noisy_kfac.calls import LayerCalls
+from whvi_paper.baselines.noisy_kfac.curvature import BUFFERS, Curvature, gaussian_layers
+from whvi_paper.baselines.noisy_kfac.natural import NaturalSteps
 
 _FISHER = ("true", "empirical")
 
@@ -57,7 +57,7 @@ class NoisyKFAC(Algorithm):
         adam_learning_rate: for the parameters of other layers and of the likelihood.
 
     >>> from whvi.likelihoods import Gaussian
-    >>> from whvi.nn import MatrixGaussianLinear
+    >>> from whvi_paper.baselines import MatrixGaussianLinear
     >>> x, layer = torch.randn(50, 2), MatrixGaussianLinear(2, 1)
     >>> run = NoisyKFAC(learning_rate=0.1).init(layer, Gaussian(variance=0.01, learned=False), n_data=50)
     >>> for step in range(200):
@@ -107,7 +107,7 @@ class NoisyKFAC(Algorithm):
         compile: bool = False,
     ) -> Replicas:
         """Start on R models at once."""
-        from whvi.inference.stacked_kfac import StackedKFACRun  # it needs this file
+        from whvi_paper.baselines.noisy_kfac.stacked import StackedKFACRun  # it needs this file
 
         if compile:
             raise UnsupportedError("compile is for SVI() and MAP(); the steps of noisy K-FAC are not one graph")
@@ -124,7 +124,9 @@ class CurvedObjective(Objective):
         others = [layer for layer in bayesian_layers(model) if layer not in curved]
         self.others = (nn.ModuleList(others),)  # in a tuple: they are parts of the model, and of nothing else
 
-    def forward(self, x: Tensor, y: Tensor, n_data: int | Tensor, record: Record, curved: bool) -> tuple[Tensor, ...]:
+    def forward(
+        self, x: Tensor, y: Tensor, n_data: int | Tensor, record: LayerCalls, curved: bool
+    ) -> tuple[Tensor, ...]:
         """What ``Evaluate`` gives."""
         log_likelihood = expected_log_likelihood(self.model, self.likelihood, x, y, n_data)
         if not curved:
@@ -155,7 +157,7 @@ class NoisyKFACRun(Run):
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
         """One step."""
 
-        def evaluate(record: Record, curved: bool) -> tuple[Tensor, ...]:
+        def evaluate(record: LayerCalls, curved: bool) -> tuple[Tensor, ...]:
             parts: tuple[Tensor, ...] = self.objective(x, y, self.n_data, record, curved)
             return parts
 

@@ -23,7 +23,7 @@ from whvi.posterior.gaussian import LOG_STD
 class MatrixGaussian(BayesianLayer):
     """A linear map with [W b] = M + L E R^T, E standard normal: row covariance L L^T, column covariance R R^T.
 
-    The mean M is a parameter. The roots L and R are buffers: ``whvi.inference.noisy_kfac.NoisyKFAC`` sets them from the
+    The mean M is a parameter. The roots L and R are buffers: ``whvi_paper.baselines.NoisyKFAC`` sets them from the
     second moments of inputs and of gradients of outputs, which it keeps here too; no gradient reaches them. A
     convolution with groups has roots for each group, so that all four have an axis of groups in front.
 

@@ -8,17 +8,17 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from whvi.inference.algorithm import Terms
-from whvi.inference.calls import Record, recording
-from whvi.inference.curvature import STATE, TINY, Curvature
 from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
 from whvi.inference.schedules import at
 from whvi.inference.svi import set_rates
 from whvi.posterior.base import wide
+from whvi_paper.baselines.noisy_kfac.calls import LayerCalls, recording
+from whvi_paper.baselines.noisy_kfac.curvature import STATE, TINY, Curvature
 
 if TYPE_CHECKING:
-    from whvi.inference.noisy_kfac import NoisyKFAC
+    from whvi_paper.baselines.noisy_kfac.algorithm import NoisyKFAC
 
-Evaluate = Callable[[Record, bool], tuple[Tensor, ...]]
+Evaluate = Callable[[LayerCalls, bool], tuple[Tensor, ...]]
 """Log-likelihood, KL of other layers and, where curvature is asked for, the log density whose gradients measure it."""
 
 
@@ -97,7 +97,7 @@ class NaturalSteps:
         if self.adam is not None:
             restore_optimiser(self.adam, tensors, numbers)
 
-    def _observe(self, record: Record, density: Tensor, rows: int, weight: float) -> None:
+    def _observe(self, record: LayerCalls, density: Tensor, rows: int, weight: float) -> None:
         """Take the curvature of this batch into A and S with that weight."""
         calls = [call for call in record.calls if call[2].requires_grad]
         if not calls:

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from whvi.inference.algorithm import Terms
-from whvi.inference.calls import Record
-from whvi.inference.curvature import BUFFERS, Curvature, gaussian_layers
-from whvi.inference.natural import NaturalSteps
-from whvi.inference.noisy_kfac import CurvedObjective, NoisyKFAC
 from whvi.inference.replicas import Replicas
 from whvi.inference.stacked import LIKELIHOOD, MODEL
 from whvi.likelihoods import Likelihood
+from whvi_paper.baselines.noisy_kfac.algorithm import CurvedObjective, NoisyKFAC
+from whvi_paper.baselines.noisy_kfac.calls import LayerCalls
+from whvi_paper.baselines.noisy_kfac.curvature import BUFFERS, Curvature, gaussian_layers
+from whvi_paper.baselines.noisy_kfac.natural import NaturalSteps
 
 
 class StackedKFACRun(Replicas):
@@ -59,7 +59,7 @@ class StackedKFACRun(Replicas):
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
         model, likelihood = self.pairs[0]
 
-        def evaluate(record: Record, curved: bool) -> tuple[Tensor, ...]:
+        def evaluate(record: LayerCalls, curved: bool) -> tuple[Tensor, ...]:
             parts: tuple[Tensor, ...] = self.evaluate(self.parameters, x, y, step, record, curved)
             return parts
 

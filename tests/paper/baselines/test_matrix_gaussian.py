@@ -12,10 +12,11 @@ from torch.nn.functional import linear
 
 import whvi.nn as wnn
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
-from whvi.nn import BayesianLayer, MatrixGaussianConv2d, MatrixGaussianLinear
-from whvi.nn.matrix_gaussian import MatrixGaussian
+from whvi.nn import BayesianLayer
 from whvi.testing import LayerContract, perturb
 from whvi.testing.compare import assert_moments
+from whvi_paper.baselines import MatrixGaussianConv2d, MatrixGaussianLinear
+from whvi_paper.baselines.matrix_gaussian import MatrixGaussian
 
 F64: dict[str, Any] = {"dtype": torch.float64}
 GEOMETRIES: dict[str, dict[str, Any]] = {

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, WhviError
-from whvi.inference import SVI, NoisyKFAC, fit, fit_replicas
+from whvi.inference import SVI, fit, fit_replicas
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
-from whvi.nn import MatrixGaussianConv2d, MatrixGaussianLinear, MeanFieldLinear, WHVILinear
+from whvi.nn import MeanFieldLinear, WHVILinear
+from whvi_paper.baselines import MatrixGaussianConv2d, MatrixGaussianLinear, NoisyKFAC
 
 SIZES, SEEDS, STEPS = (30, 41, 30), (7, 8, 9), 17
 OPTIONS: dict[str, Any] = {"update_every": 5, "moments_every": 2, "adam_learning_rate": 0.01}

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import curvature
 from whvi.inference.elbo import elbo
-from whvi.inference.natural import NaturalSteps, _move
-from whvi.inference.noisy_kfac import NoisyKFAC
 from whvi.inference.schedules import PowerDecay
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
-from whvi.nn import MatrixGaussianConv2d, MatrixGaussianLinear, WHVILinear, mean_mode, sampling
-from whvi.nn.matrix_gaussian import MatrixGaussian
+from whvi.nn import WHVILinear, mean_mode, sampling
+from whvi_paper.baselines import MatrixGaussianConv2d, MatrixGaussianLinear
+from whvi_paper.baselines.matrix_gaussian import MatrixGaussian
+from whvi_paper.baselines.noisy_kfac import curvature
+from whvi_paper.baselines.noisy_kfac.algorithm import NoisyKFAC
+from whvi_paper.baselines.noisy_kfac.natural import NaturalSteps, _move
 
 F64: dict[str, Any] = {"dtype": torch.float64}
 OUTPUTS = 3

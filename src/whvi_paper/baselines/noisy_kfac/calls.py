@@ -10,7 +10,7 @@ from whvi.ops.recording import BatchInfo, in_front, only_vmap, under_vmap
 
 
 @dataclass
-class Record:
+class LayerCalls:
     """What a forward pass of a model does with its layers."""
 
     calls: list[tuple[nn.Module, Tensor, Tensor]] = field(default_factory=list)
@@ -20,9 +20,9 @@ class Record:
 
 
 @contextmanager
-def recording(model: nn.Module, layers: Sequence[nn.Module]) -> Iterator[Record]:
+def recording(model: nn.Module, layers: Sequence[nn.Module]) -> Iterator[LayerCalls]:
     """A block in which forward passes of a model are recorded, under vmap as well."""
-    record = Record()
+    record = LayerCalls()
 
     def keep(layer: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor], output: Tensor) -> Tensor:
         def plain(x: Tensor, y: Tensor) -> Tensor:
