@@ -35,7 +35,6 @@ def numbered(prefix: str, *numbers: int, digits: int = 1) -> tuple[str, ...]:
 
 
 MINIBOO_FEATURES = numbered("ParticleID_", *range(50))
-DRIVE_FEATURES = numbered("f", *range(1, 49), digits=2)
 DRIVE_CLASSES = numbered("", *range(1, 12))
 MOCAP_FEATURES = ("User", *(f"{axis}{marker}" for marker in range(12) for axis in "XYZ"))
 
@@ -190,11 +189,13 @@ CLASSIFICATION = (
         note="some records are -999 throughout; they stay, as the paper counts them",
     ),
     Dataset(
-        "drive", Task.CLASSIFICATION, 58509, DRIVE_FEATURES, DRIVE_CLASSES,
+        "drive", Task.CLASSIFICATION, 58509, numbered("f", *range(1, 49)), DRIVE_CLASSES,
         BY, f"{UCI_PAGES}/325/dataset+for+sensorless+drive+diagnosis",
         (
+            File("drive.npz", formats.npz, "a60d2e53e93a61fba3632c9cbd94a70c4c6e65454c7bf14246ffbc95b54f6092"),
             File(
-                "Sensorless_drive_diagnosis.txt", formats.drive, None,
+                "Sensorless_drive_diagnosis.txt", formats.drive,
+                "366b8c5c564a5a4d07600db9180d2871f51489104b554f6320781514059f35a9",
                 f"{UCI_FILES}/00325/Sensorless_drive_diagnosis.txt",
             ),
         ),
@@ -208,7 +209,7 @@ CLASSIFICATION = (
         note="a marker that was not seen is at 0; the dummy first record is left out",
     ),
     Dataset(
-        "drive-2200", Task.CLASSIFICATION, 2200, DRIVE_FEATURES, DRIVE_CLASSES,
+        "drive-2200", Task.CLASSIFICATION, 2200, numbered("f", *range(1, 49), digits=2), DRIVE_CLASSES,
         BY, f"{UCI_PAGES}/325/dataset+for+sensorless+drive+diagnosis",
         (
             File(

@@ -1,27 +1,12 @@
 """Where the files of a dataset are, and how they get there."""
 
 import hashlib
-import http.client
 import os
-import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from whvi.errors import ArgumentError, WhviError
-from whvi.io import atomic
 from whvi_paper.data.dataset import Dataset, File
 from whvi_paper.data.table import Arrays
-
-ATTEMPTS = 4
-FIRST_WAIT = 1.0
-"""Seconds after the first failure; twice as long after each further one."""
-TIMEOUT = 30.0
-"""Seconds without a byte."""
-PIECE = 1 << 18
-BUSY_ANSWERS = (408, 425, 429)
-"""Among the answers below 500, those that may be another one later."""
 
 
 class DataError(WhviError, OSError):
@@ -75,6 +60,8 @@ def decode(dataset: Dataset, file: File, content: bytes) -> tuple[Arrays, str]:
     try:
         x, y = file.parse(content)
         dataset.check(x, y)
+    except ModuleNotFoundError:  # of the package that reads it
+        raise
     except Exception as error:  # a damaged file can make a parser fail in any way
         raise DataError(f"not the published file of {dataset.name}: {error}") from error
     return (x, y), digest
@@ -97,56 +84,10 @@ def fetch(dataset: Dataset) -> Path:
         try:
             read(dataset, file, path)
         except DataError:
-            pass  # replaced below
+            path.unlink()  # pooch would keep it where its sha256 is not known
         else:
             return path
-    content = download(file.url, file.name)
-    try:
-        decode(dataset, file, content)
-    except DataError as error:
-        raise DataError(f"{file.url}: {error}") from error
-    atomic.write_bytes(path, content)
+    from whvi_paper.data.downloading import download  # its packages are needed for this alone
+
+    download(dataset, file, path)
     return path
-
-
-def download(url: str, name: str) -> bytes:
-    """What is at an address; tried again after a failure that may pass."""
-    wait = FIRST_WAIT
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return receive(url, name)
-        except urllib.error.HTTPError as error:
-            reason, final = f"{error.code} {error.reason}", error.code < 500 and error.code not in BUSY_ANSWERS
-            error.close()
-        except (OSError, http.client.HTTPException) as error:
-            reason, final = str(error) or type(error).__name__, False
-        if final or attempt == ATTEMPTS:
-            break
-        time.sleep(wait)
-        wait *= 2
-    raise DataError(
-        f"{url} could not be downloaded ({reason}); put a copy named {name!r} into a folder and set WHVI_DATA to it"
-    )
-
-
-def receive(url: str, name: str) -> bytes:
-    """One attempt, with a bar where there is a terminal to show it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    request = urllib.request.Request(url, headers={"User-Agent": "whvi"})
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with (
-        urllib.request.urlopen(request, timeout=TIMEOUT) as answer,
-        Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar,
-    ):
-        length = answer.headers.get("Content-Length")
-        total = int(length) if length else None
-        task = bar.add_task(name, total=total)
-        content = bytearray()
-        while piece := answer.read(PIECE):
-            content += piece
-            bar.update(task, completed=len(content))
-    if total not in (None, len(content)):
-        raise OSError(f"it ended after {len(content)} of {total} bytes")
-    return bytes(content)

@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from whvi_paper.data import spreadsheets
 from whvi_paper.data.table import Arrays, Targets
 
 Numbers = NDArray[np.float64]
@@ -62,6 +61,18 @@ def member(content: bytes, name: str) -> bytes:
         return archive.read(found[0])
 
 
+def sheet(content: bytes, number: int, width: int) -> Numbers:
+    """Sheet ``number``, from 0, of an Excel workbook, old or new: rows whose first ``width`` cells are numbers.
+
+    So neither heads nor empty rows: (N, width).
+    """
+    from python_calamine import CalamineWorkbook
+
+    rows = CalamineWorkbook.from_filelike(io.BytesIO(content)).get_sheet_by_index(number).to_python(False)
+    whole = [row[:width] for row in rows if all(type(cell) in (int, float) for cell in row[:width])]
+    return np.array([row for row in whole if len(row) == width], float).reshape(-1, width)
+
+
 def npz(content: bytes) -> Arrays:
     """Our own form, one file for each dataset: X and y."""
     with np.load(io.BytesIO(content)) as arrays:
@@ -75,12 +86,12 @@ def numbers(content: bytes) -> Arrays:
 
 def concrete(content: bytes) -> Arrays:
     """An Excel 97 workbook of 9 columns."""
-    return regression(spreadsheets.xls(content, width=9))
+    return regression(sheet(content, 0, width=9))
 
 
 def energy(content: bytes) -> Arrays:
     """An Excel workbook of 8 features and 2 targets, with empty rows below."""
-    return regression(spreadsheets.xlsx(content, sheet=1, width=10), outputs=2)
+    return regression(sheet(content, 0, width=10), outputs=2)
 
 
 def kin8nm(content: bytes) -> Arrays:
@@ -95,7 +106,7 @@ def naval(content: bytes) -> Arrays:
 
 def powerplant(content: bytes) -> Arrays:
     """The last of five sheets, which hold the same rows in different orders."""
-    return regression(spreadsheets.xlsx(member(content, "Folds5x2_pp.xlsx"), sheet=5, width=5))
+    return regression(sheet(member(content, "Folds5x2_pp.xlsx"), 4, width=5))
 
 
 def protein(content: bytes) -> Arrays:

@@ -4,11 +4,11 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from scripted_server import CONTENT, Server
 
-from whvi_paper.data import fetching
 from whvi_paper.data.catalogue import DATASETS
 from whvi_paper.data.dataset import Dataset
 
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WHVI_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("WHVI_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(fetching, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda seconds: None))
     return tmp_path / "cache" / "data"
 
 

@@ -55,7 +55,7 @@ def test_fetch_prints_the_path(yacht: Dataset, cache: Path) -> None:
 def test_fetch_leaves_the_error_to_the_program(yacht: Dataset, server: Server, cache: Path) -> None:
     server.answers = [refused(404)]
     assert isinstance(run("fetch", "yacht").exception, DataError)
-    assert not cache.exists()
+    assert list(cache.rglob("*")) == []
 
 
 def test_check_finds_what_is_bad(yacht: Dataset, cache: Path) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from python_calamine import CalamineError
 
-from whvi_paper.data import DATASETS, formats, spreadsheets
+from whvi_paper.data import DATASETS, formats
 from whvi_paper.data.table import Arrays
 
 
@@ -96,19 +97,34 @@ def test_cifar10_has_its_batches_in_order() -> None:
 
 
 def test_xlsx_keeps_the_rows_of_numbers() -> None:
-    def sheet(*cells: str) -> bytes:
-        name = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-        return f'<worksheet xmlns="{name}"><sheetData><row>{"".join(cells)}</row></sheetData></worksheet>'.encode()
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    links = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    kinds = "http://schemas.openxmlformats.org/package/2006/relationships"
 
-    first = sheet('<c r="A1"><v>9</v></c>')
+    def sheet(*rows: str) -> bytes:
+        lines = "".join(f'<row r="{number}">{row}</row>' for number, row in enumerate(rows, 1))
+        return f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData></worksheet>'.encode()
+
     second = sheet(
-        '<c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c>',  # words
-        '<c r="A2"><v>0.5</v></c><c r="B2" s="3"><v>1E-2</v></c><c r="C2"><v>7</v></c>',
-        '<c r="A3"/><c r="B3"><v>4</v></c>',  # half of a row
+        '<c r="A1" t="str"><v>a</v></c><c r="B1" t="str"><v>b</v></c>',  # words
+        '<c r="A2"><v>0.5</v></c><c r="B2"><v>1E-2</v></c><c r="C2"><v>7</v></c>',
+        '<c r="B3"><v>4</v></c>',  # half of a row
         '<c r="A4" t="n"><v>-3</v></c><c r="B4"><v>12</v></c>',
     )
-    content = zipped(**{"xl/worksheets/sheet1.xml": first, "xl/worksheets/sheet2.xml": second})
-    np.testing.assert_array_equal(spreadsheets.xlsx(content, sheet=2, width=2), [[0.5, 0.01], [-3, 12]])
+    sheets = "".join(f'<sheet name="S{i}" sheetId="{i}" r:id="r{i}"/>' for i in (1, 2))
+    targets = "".join(
+        f'<Relationship Id="r{i}" Type="{links}/worksheet" Target="worksheets/sheet{i}.xml"/>' for i in (1, 2)
+    )
+    root = f'<Relationship Id="r" Type="{links}/officeDocument" Target="xl/workbook.xml"/>'
+    content = zipped(**{
+        "_rels/.rels": f'<Relationships xmlns="{kinds}">{root}</Relationships>'.encode(),
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{links}"><sheets>{sheets}</sheets></workbook>'.encode(),
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{kinds}">{targets}</Relationships>'.encode(),
+        "xl/worksheets/sheet1.xml": sheet('<c r="A1"><v>9</v></c>'),
+        "xl/worksheets/sheet2.xml": second,
+    })  # fmt: skip
+    np.testing.assert_array_equal(formats.sheet(content, 1, width=2), [[0.5, 0.01], [-3, 12]])
+    assert formats.sheet(content, 0, width=2).shape == (0, 2)
 
 
 def record(kind: int, layout: str, *values: object) -> bytes:
@@ -123,44 +139,45 @@ def compound(stream: bytes) -> bytes:
     successors = [0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFE, *range(2, last)]
     table = struct.pack("<128I", *successors, *[0xFFFFFFFF] * (128 - len(successors)))
 
-    def entry(name: str, first: int, length: int) -> bytes:
+    def entry(name: str, kind: int, first: int, length: int) -> bytes:
         text = name.encode("utf-16-le")
-        return struct.pack("<64sH50sII4x", text, len(text) + 2, b"", first, length)
+        return struct.pack("<64sHBB3I36xII4x", text, len(text) + 2, kind, 1, *[0xFFFFFFFF] * 3, first, length)
 
-    directory = entry("Root Entry", 0, 0) + entry("Workbook", last, len(stream)) + bytes(256)
-    head = struct.pack("<8s22xHH14xI24x", bytes.fromhex("d0cf11e0a1b11ae1"), 9, 6, 1)
+    directory = entry("Root Entry", 5, 0xFFFFFFFE, 0) + entry("Workbook", 2, last, len(stream)) + bytes(256)
+    # Version 3, sectors of 2^9 bytes, one of the table, the directory in sector 1, no small sectors, no further table.
+    head = struct.pack(
+        "<8s16xHHHHH6xIII4xIII", bytes.fromhex("d0cf11e0a1b11ae1"), 62, 3, 0xFFFE, 9, 6, 0, 1, 1, 4096, 0xFFFFFFFE, 0
+    )
+    head += struct.pack("<II", 0xFFFFFFFE, 0)
     return head + struct.pack("<109I", 0, *[0xFFFFFFFF] * 108) + table + directory + b"".join(reversed(pieces))
 
 
 def workbook() -> bytes:
     begin, end = record(0x0809, "HH", 0x0600, 5), record(0x000A, "")
-    sheets = 2 * (4 + 8) + len(begin + end)
+    sheets = 2 * (4 + 9) + len(begin + end)
     cells = [
         record(0x00FD, "HHHI", 0, 0, 15, 0),  # a word
         *(record(0x0203, "HHHd", row, 0, 15, row / 7) for row in range(1, 90)),
         *(record(0x027E, "HHHI", row, 1, 15, row << 2 | 3) for row in range(1, 90)),
         *(record(0x00BD, "HHHIHIH", row, 2, 15, row << 2 | 2, 15, 0x3FE00000, 3) for row in range(1, 90)),
-        *(record(0x0006, "HHHd", row, 4, 15, -row / 3) for row in range(1, 90)),
-        record(0x0006, "HHH6sH", 90, 4, 15, b"\0", 0xFFFF),  # a formula whose value is a word
+        *(record(0x0006, "HHHdHIH", row, 4, 15, -row / 3, 0, 0, 0) for row in range(1, 90)),
+        record(0x0006, "HHH6sHHIH", 90, 4, 15, b"\0", 0xFFFF, 0, 0, 0),  # a formula whose value is a word
     ]
     second = sheets + len(begin) + sum(map(len, cells)) + len(end)
-    names = record(0x0085, "IHBB", sheets, 0, 0, 0) + record(0x0085, "IHBB", second, 0, 0, 0)
+    names = record(0x0085, "IHBBs", sheets, 0, 1, 0, b"A") + record(0x0085, "IHBBs", second, 0, 1, 0, b"B")
     return begin + names + end + begin + b"".join(cells) + end + begin + record(0x0203, "HHHd", 1, 0, 15, 5.0) + end
 
 
 def test_xls_reads_each_kind_of_number() -> None:
     rows = np.arange(1, 90)[:, None]
     expected = np.hstack([rows / 7, rows / 100, rows, 0 * rows + 0.5, -rows / 3])
-    np.testing.assert_array_equal(spreadsheets.xls(compound(workbook()), width=5), expected)
+    np.testing.assert_array_equal(formats.sheet(compound(workbook()), 0, width=5), expected)
 
 
-def test_xls_refuses_what_is_none() -> None:
-    with pytest.raises(ValueError, match="not an Excel 97 workbook"):
-        spreadsheets.xls(b"PK" + bytes(2000), width=5)
-    content = bytearray(compound(workbook()))
-    content[512 + 8 : 512 + 12] = struct.pack("<I", 2)  # the last sector says that it is followed by itself
-    with pytest.raises(ValueError, match="circle"):
-        spreadsheets.xls(bytes(content), width=5)
+@pytest.mark.parametrize("content", [b"", b"PK" + bytes(2000), compound(workbook())[:600]])
+def test_what_is_no_workbook_is_refused(content: bytes) -> None:
+    with pytest.raises(CalamineError):
+        formats.sheet(content, 0, width=5)
 
 
 @pytest.mark.parametrize("parse", [formats.numbers, formats.kin8nm, formats.letter, formats.drive, formats.miniboo])
