@@ -83,8 +83,8 @@ def reproduce(
     typer.echo(f"{exhibit}: {summary}")
     typer.echo(f"page: {write_html([shown], out / f'{exhibit}.html')}")
     if summary.failed:
-        folders = sorted({str(store.folder / "failed" / job.exhibit) for job in jobs})
-        typer.echo(f"why they failed: {', '.join(folders)}", err=True)
+        files = sorted({str(store.failed_path(job.exhibit)) for job in jobs})
+        typer.echo(f"why they failed: {', '.join(files)}", err=True)
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Results on disk: one JSON file for each set of inputs, named by their hash, written in one step.
+"""Results on disk: a file of JSON lines for each exhibit, a line for each set of inputs, named by their hash.
 
 What is there is not computed again. Runs that failed or were cancelled are kept beside the good ones and counted.
 """
@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,14 +16,17 @@ from typing import Any
 import whvi
 from whvi.errors import ArgumentError
 from whvi.io import atomic, canonical
+from whvi.io.checkpoint import alone
 from whvi_paper.jobs import Inputs, Job, Results
 
 Record = Mapping[str, Any]
-"""``name``, ``exhibit``, ``status``, ``inputs``, ``results``, times, versions; as it is in the file."""
+"""``name``, ``exhibit``, ``status``, ``inputs``, ``results``, times, versions; as it is in its line."""
+Lines = list[bytes]
 _PACKAGES = ("whvi", "torch", "numpy")
 _HOMES = (Path(whvi.__file__).parent, Path(__file__).parent)
 _SOURCES = (".py", ".cpp", ".h")
 _RUNS, _FAILED = "runs", "failed"
+_START = len('{"name": "0123456789abcdef"')
 
 
 def name_of(inputs: Inputs) -> str:
@@ -38,52 +41,78 @@ def name_of(inputs: Inputs) -> str:
 
 
 class Store:
-    """The records under a folder: ``runs/<exhibit>/<name>.json``, and ``failed/<exhibit>/<name>-<count>.json``."""
+    """The records under a folder: ``runs/<exhibit>.jsonl`` in the order of names, and ``failed/<exhibit>.jsonl``.
+
+    Law: a file is replaced as a whole by one process at a time, so neither a kill nor a second writer loses a record.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.versions = versions()  # now: files may change while jobs run
+        self._seen: dict[Path, tuple[tuple[int, ...], dict[str, Record]]] = {}
 
-    def path(self, exhibit: str, inputs: Inputs) -> Path:
-        """Where the record of these inputs is, or would be."""
-        return self.folder / _RUNS / exhibit / f"{name_of(inputs)}.json"
+    def path(self, exhibit: str) -> Path:
+        """Where the records of an exhibit are, or would be."""
+        return self.folder / _RUNS / f"{exhibit}.jsonl"
 
-    def get(self, exhibit: str, inputs: Inputs) -> Record | None:
-        """The record of these inputs, or None."""
-        path = self.path(exhibit, inputs)
-        return read(path) if path.exists() else None
+    def by_name(self, exhibit: str) -> Mapping[str, Record]:
+        """The records of an exhibit, by name; read again only when the file is another one."""
+        path = self.path(exhibit)
+        if path.with_suffix("").is_dir():
+            raise ArgumentError(
+                f"{path.with_suffix('')} has a file for each record, as earlier versions wrote them; delete it, and "
+                "they are computed again"
+            )
+        if not path.exists():
+            return {}
+        state = path.stat()
+        mark = (state.st_ino, state.st_mtime_ns, state.st_size)
+        if path not in self._seen or self._seen[path][0] != mark:
+            self._seen[path] = mark, read(path)
+        return self._seen[path][1]
 
     def missing(self, job: Job) -> list[Inputs]:
         """The inputs of a job that have no record; ArgumentError if one is damaged, since it may be published."""
-        return [inputs for inputs in job.inputs if self.get(job.exhibit, inputs) is None]
+        records = self.by_name(job.exhibit)
+        return [inputs for inputs in job.inputs if name_of(inputs) not in records]
 
     def records(self, jobs: Iterable[Job]) -> list[Record]:
         """All records of some jobs that are there; each with its number of ``failures`` before."""
         failures: dict[str, Counter[str]] = {}
         found: list[Record] = []
         for job in jobs:
-            counts = failures.setdefault(job.exhibit, self.failures(job.exhibit))
-            records = (self.get(job.exhibit, inputs) for inputs in job.inputs)
-            found += [{**record, "failures": counts[record["name"]]} for record in records if record is not None]
+            if job.exhibit not in failures:
+                failures[job.exhibit] = self.failures(job.exhibit)
+            records = self.by_name(job.exhibit)
+            names = [name for inputs in job.inputs if (name := name_of(inputs)) in records]
+            found += [{**records[name], "failures": failures[job.exhibit][name]} for name in names]
         return found
 
     def keep(self, job: Job, inputs: Sequence[Inputs], results: Sequence[Results], wall: float, cpu: float) -> None:
         """Write the records of inputs that were computed together; times are shared out evenly."""
-        for one, found in zip(inputs, results, strict=True):
-            body = {"results": dict(found), "wall_seconds": wall / len(inputs), "cpu_seconds": cpu / len(inputs)}
-            _write(self.path(job.exhibit, one), self._record(job, one, "done", body))
+        times = {"wall_seconds": wall / len(inputs), "cpu_seconds": cpu / len(inputs)}
+        new = [
+            self._line(job, one, "done", {"results": dict(found), **times})
+            for one, found in zip(inputs, results, strict=True)
+        ]
+        starts = tuple(line[:_START] for line in new)
+        # A line starts with the name, so sorted lines are records in the order of names, damaged ones among them.
+        _rewrite(
+            self.path(job.exhibit), lambda old: sorted([line for line in old if line[:_START] not in starts] + new)
+        )
 
     def keep_failure(self, job: Job, inputs: Sequence[Inputs], status: str, reason: str) -> None:
         """Write down that a run came to nothing: ``status`` is "failed" or "cancelled"."""
-        for one in inputs:
-            folder = self.folder / _FAILED / job.exhibit
-            count = sum(1 for _ in folder.glob(f"{name_of(one)}-*.json"))
-            _write(folder / f"{name_of(one)}-{count}.json", self._record(job, one, status, {"reason": reason}))
+        new = [self._line(job, one, status, {"reason": reason}) for one in inputs]
+        _rewrite(self.failed_path(job.exhibit), lambda old: old + new)
+
+    def failed_path(self, exhibit: str) -> Path:
+        """Where the runs of an exhibit that came to nothing are, or would be."""
+        return self.folder / _FAILED / f"{exhibit}.jsonl"
 
     def failures(self, exhibit: str) -> Counter[str]:
         """How often the runs of an exhibit came to nothing, by name."""
-        folder = self.folder / _FAILED / exhibit
-        return Counter(path.stem.rpartition("-")[0] for path in folder.glob("*-*.json"))
+        return Counter(json.loads(line)["name"] for line in _lines(self.failed_path(exhibit)))
 
     def failed(self, jobs: Iterable[Job]) -> int:
         """How many runs of some jobs came to nothing, whether or not a later one was done."""
@@ -91,8 +120,8 @@ class Store:
         counts = {exhibit: self.failures(exhibit) for exhibit, _ in names}
         return sum(counts[exhibit][name] for exhibit, name in names)
 
-    def _record(self, job: Job, inputs: Inputs, status: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return {
+    def _line(self, job: Job, inputs: Inputs, status: str, body: Mapping[str, Any]) -> bytes:
+        record = {
             "name": name_of(inputs),
             "exhibit": job.exhibit,
             "status": status,
@@ -101,6 +130,7 @@ class Store:
             "versions": self.versions,
             "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
+        return _json(record).encode()
 
 
 def home(profile: str, out: Path = Path("out/paper")) -> Path:
@@ -112,16 +142,25 @@ def home(profile: str, out: Path = Path("out/paper")) -> Path:
     return Path("results") if profile == "paper" else out / "records"
 
 
-def read(path: Path) -> Record:
-    """The record in a file; ArgumentError if it is not one, or not the one that its name says."""
-    try:
-        record = json.loads(path.read_text())
-        good = record["name"] == path.stem == name_of(record["inputs"]) and isinstance(record["results"], dict)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArgumentError(f"{path} is not a record ({error}); delete it, and it is computed again") from error
-    if not good:
-        raise ArgumentError(f"{path} is not the record of its inputs; delete it, and it is computed again")
-    return dict(record)
+def read(path: Path) -> dict[str, Record]:
+    """The records in a file, by name; ArgumentError if a line is none, or not the one that its name says."""
+    records: dict[str, Record] = {}
+    for number, line in enumerate(_lines(path), 1):
+        try:
+            record = json.loads(line)
+            good = record["name"] == name_of(record["inputs"]) and isinstance(record["results"], dict)
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(path, number, f"is not a record ({error})") from error
+        if not good:
+            raise _damaged(path, number, "is not the record of its inputs")
+        if record["name"] in records:
+            raise _damaged(path, number, "has the inputs of an earlier line")
+        records[record["name"]] = dict(record)
+    return records
+
+
+def _damaged(path: Path, number: int, what: str) -> ArgumentError:
+    return ArgumentError(f"line {number} of {path} {what}; delete it, and it is computed again")
 
 
 def check_results(results: Sequence[Results], count: int) -> None:
@@ -145,11 +184,17 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **packages, "code": code.hexdigest()[:16]}
 
 
-def _write(path: Path, record: Mapping[str, Any]) -> None:
-    atomic.write_text(path, _json(record) + "\n")
+def _lines(path: Path) -> Lines:
+    return path.read_bytes().splitlines() if path.exists() else []
+
+
+def _rewrite(path: Path, change: Callable[[Lines], Lines]) -> None:
+    """Replace the lines of a file, in one step and by one process at a time."""
+    with alone(path.parent, wait=True):
+        atomic.write_bytes(path, b"".join(line + b"\n" for line in change(_lines(path))))
 
 
 def _json(value: Any) -> str:
-    """As people like to read it; what would come back as something else is refused."""
+    """On one line; what would come back as something else is refused."""
     canonical.dump(value, name="record")
-    return json.dumps(value, indent=1, allow_nan=False)
+    return json.dumps(value, allow_nan=False)

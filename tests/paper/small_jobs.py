@@ -26,12 +26,17 @@ def make(function: Function, number: int, cost: float = 1.0, **more: Any) -> Job
     return Job(NAME, f"job {number}", ({"number": number, **more},), function, cost)
 
 
-def wait_for(path: Path) -> None:
+def wait_for(path: Path, text: str = "") -> None:
+    """Until the path is there and, if a text is given, has it in it."""
     end = time.monotonic() + PATIENCE
-    while not path.exists():
+    while not path.exists() or (text and text not in path.read_text()):
         if time.monotonic() > end:
             raise TimeoutError(path)
         time.sleep(0.02)
+
+
+def after(inputs: Inputs) -> tuple[Path, str]:
+    return Path(inputs["file"]), inputs["text"]
 
 
 def double(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
@@ -48,13 +53,13 @@ def fail(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Res
 
 def double_after(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
     """Ends only when another record is kept."""
-    wait_for(Path(inputs[0]["after"]))
+    wait_for(*after(inputs[0]))
     return double(inputs, folder, report)
 
 
 def die_after(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
     """As a process that the system kills for its memory."""
-    wait_for(Path(inputs[0]["after"]))
+    wait_for(*after(inputs[0]))
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError
 

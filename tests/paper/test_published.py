@@ -10,6 +10,7 @@ from whvi_paper.blocks import Entry, Shown, Tone
 from whvi_paper.exhibits import show_all
 from whvi_paper.report import entries_json, markdown
 from whvi_paper.report.standing import against_best, counts, tone
+from whvi_paper.store import read
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +29,16 @@ def test_the_page_of_results_is_made_of_the_records(shown: list[Shown], tmp_path
     assert {path.name for path in (tmp_path / "results").iterdir()} == {
         path.name for path in (ROOT / "docs/results").iterdir()
     }
+
+
+def test_the_records_are_a_small_file_for_each_exhibit() -> None:
+    files = sorted((ROOT / "results/runs").iterdir())
+    records = [record for file in files for record in read(file).values()]
+    assert len(records) >= 1275
+    assert all(file.suffix == ".jsonl" and file.stat().st_size < 1_000_000 for file in files)
+    for file in files:
+        assert list(read(file)) == sorted(read(file))
+        assert {record["exhibit"] for record in read(file).values()} == {file.stem}
 
 
 def test_whvi_reaches_the_paper_on_regression(shown: list[Shown]) -> None:

@@ -92,7 +92,7 @@ def test_it_computes_what_is_asked_for_and_then_nothing(terminal: Terminal) -> N
 
 def test_only_the_papers_protocol_writes_where_the_published_records_are(terminal: Terminal) -> None:
     def records(folder: str) -> int:
-        return len(list(Path(folder, "runs", NAME).glob("*.json")))
+        return len(Store(Path(folder)).path(NAME).read_text().splitlines())
 
     assert terminal(NAME, "--out", "there", *SEQUENTIAL) == 0
     assert (records("there/records"), Path("results").exists()) == (4, False)
@@ -142,18 +142,18 @@ def test_failure_is_bad_news(terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     use(monkeypatch, small_jobs.make(small_jobs.fail, 0), small_jobs.make(small_jobs.double, 1))
     assert terminal(NAME, *SEQUENTIAL) == 1
     assert "small: 1 computed, 0 were there, 1 failed" in terminal.out
-    assert "why they failed: out/paper/records/failed/small" in terminal.err
-    assert len(list(Path(RECORDS, "failed/small").iterdir())) == 1
+    assert "why they failed: out/paper/records/failed/small.jsonl" in terminal.err
+    assert len(Store(RECORDS).failed_path(NAME).read_text().splitlines()) == 1
 
 
 def test_damaged_record_stops_it_before_work(terminal: Terminal) -> None:
     terminal(NAME, "--only", "0", *SEQUENTIAL)
-    (record,) = RECORDS.rglob("*.json")
+    (record,) = RECORDS.rglob("*.jsonl")
     record.write_text("{")
     assert terminal(NAME, *SEQUENTIAL) == 2
     assert terminal.err.count("\n") == 1
-    assert f"{record} is not a record" in terminal.err
-    assert list(RECORDS.rglob("*.json")) == [record]
+    assert f"line 1 of {record} is not a record" in terminal.err
+    assert (list(RECORDS.rglob("*.jsonl")), record.read_text()) == ([record], "{")
     record.unlink()
     assert terminal(NAME, *SEQUENTIAL) == 0
 
@@ -231,13 +231,13 @@ def test_after_ctrl_c_and_a_kill_the_same_command_goes_on(terminal: Terminal) ->
     store, jobs = Store(RECORDS), small_jobs.jobs("quick")
     session = Session()
     workers = session.workers()
-    wait_for(store.path(NAME, jobs[0].inputs[0]))
+    wait_for(store.path(NAME))
     code, err = session.end(signal.SIGINT, everyone=True)
     assert code == 130
     assert re.fullmatch(r"job 0: .* s\ninterrupted; what is done is kept, and the same command goes on\n", err)
     assert_gone(workers)
     assert [bool(store.missing(job)) for job in jobs] == [False, True, True, True]
-    cancelled = [path.read_text() for path in Path(RECORDS, "failed/small").iterdir()]
+    cancelled = store.failed_path(NAME).read_text().splitlines()
     assert len(cancelled) == 2
     assert all('"status": "cancelled"' in text for text in cancelled)
 

@@ -2,6 +2,7 @@
 
 import gc
 import io
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -81,12 +82,11 @@ def test_failing_job_leaves_its_reason_and_others_go_on(go: Callable[..., Summar
     assert go([bad, good]) == Summary(there=0, done=1, failed=1)
     assert store.missing(bad) == list(bad.inputs)
     assert store.missing(good) == []
-    (path,) = store.folder.glob("failed/small/*.json")
-    assert path.stem == f"{name_of(bad.inputs[0])}-0"
-    text = path.read_text()
-    assert '"status": "failed"' in text
-    assert "RuntimeError: as it was meant to" in text
-    assert "in fail" in text  # a traceback
+    (line,) = store.failed_path("small").read_text().splitlines()
+    failure = json.loads(line)
+    assert (failure["name"], failure["status"]) == (name_of(bad.inputs[0]), "failed")
+    assert "RuntimeError: as it was meant to" in failure["reason"]
+    assert "in fail" in failure["reason"]  # a traceback
     assert go([bad, good]) == Summary(there=1, done=0, failed=1)
     assert store.failures("small")[name_of(bad.inputs[0])] == 2
 
@@ -123,7 +123,7 @@ def test_interrupt_keeps_what_is_done_and_notes_what_had_begun(go: Callable[...,
         go([first, second, third])
     assert store.missing(first) == []
     assert store.failures("small") == {name_of(second.inputs[0]): 1}  # the third had not begun
-    assert '"cancelled"' in next(store.folder.glob("failed/small/*.json")).read_text()
+    assert '"cancelled"' in store.failed_path("small").read_text()
     assert go([first, make(double, 1), third]) == Summary(there=1, done=2, failed=0)
 
 
@@ -183,8 +183,8 @@ def test_threads_fill_the_processors(tmp_path: Path, store: Store, monkeypatch: 
 def check_cluster(go: Callable[..., Summary], store: Store, backend: str) -> None:
     """Jobs run in other processes, a failure is a record, and a record is kept while others are computed."""
     first = make(double, 0, cost=3.0)
-    kept = str(store.path("small", first.inputs[0]))
-    jobs = [first, make(double_after, 1, cost=2.0, after=kept), make(fail, 2)]
+    kept = {"file": str(store.path("small")), "text": name_of(first.inputs[0])}
+    jobs = [first, make(double_after, 1, cost=2.0, **kept), make(fail, 2)]
     assert go(jobs, backend) == Summary(there=0, done=2, failed=1)
     metrics = [record["results"]["metrics"] for record in store.records(jobs)]
     assert [one["double"] for one in metrics] == [0, 2]
@@ -194,11 +194,11 @@ def check_cluster(go: Callable[..., Summary], store: Store, backend: str) -> Non
 def test_processes_of_this_machine_and_one_that_is_killed(go: Callable[..., Summary], store: Store) -> None:
     check_cluster(go, store, "loky")
     quick = make(double, 3)
-    killed = make(die_after, 4, after=str(store.path("small", quick.inputs[0])))
+    killed = make(die_after, 4, file=str(store.path("small")), text=name_of(quick.inputs[0]))
     assert go([quick, killed], "loky") == Summary(there=0, done=1, failed=1)
-    assert (
-        "was there enough memory?" in next(store.folder.glob(f"failed/small/{name_of(killed.inputs[0])}-*")).read_text()
-    )
+    last = json.loads(store.failed_path("small").read_text().splitlines()[-1])
+    assert last["name"] == name_of(killed.inputs[0])
+    assert "was there enough memory?" in last["reason"]
 
 
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")

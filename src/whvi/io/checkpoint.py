@@ -70,11 +70,12 @@ def save(
 
 
 @contextmanager
-def alone(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a folder, which is made if it is missing, for the length of a block; CheckpointError if another one does.
+def alone(folder: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
+    """Hold a folder, which is made if it is missing, for the length of a block.
 
-    The system lets go of it when the process ends, however that comes about. Where it cannot hold a folder, as on
-    Windows and on some network file systems, nobody is kept out.
+    If another process holds it, wait for that one, or else raise a CheckpointError. The system lets go of it when the
+    process ends, however that comes about. Where it cannot hold a folder, as on Windows and on some network file
+    systems, nobody is kept out.
     """
     try:
         from fcntl import LOCK_EX, LOCK_NB, flock
@@ -87,7 +88,7 @@ def alone(folder: str | os.PathLike[str]) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            flock(descriptor, LOCK_EX | LOCK_NB)
+            flock(descriptor, LOCK_EX if wait else LOCK_EX | LOCK_NB)
         except BlockingIOError:
             raise CheckpointError(
                 f"another run is at work in {folder}; wait until it ends, or choose another folder"
