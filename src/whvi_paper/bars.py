@@ -13,17 +13,17 @@ from rich.progress import (
     TimeElapsedColumn,
 )  # fmt: skip
 
-from whvi_paper.workers import Outcome, Task
+from whvi_paper.workers import Outcome, WorkItem
 
 
 class Bars(Progress):
     """Bars from what workers write in their folders; without a terminal there are only the lines."""
 
-    def __init__(self, tasks: Sequence[Task], console: Console | None = None) -> None:
+    def __init__(self, tasks: Sequence[WorkItem], console: Console | None = None) -> None:
         columns = (
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
         )  # fmt: skip
-        self._waiting: dict[int, tuple[Task, TaskID]] = {}  # before rich draws for the first time
+        self._waiting: dict[int, tuple[WorkItem, TaskID]] = {}  # before rich draws for the first time
         super().__init__(*columns, console=console or Console(stderr=True), transient=True, refresh_per_second=2)
         self._whole = self.add_task(f"{len(tasks)} jobs", total=len(tasks), visible=bool(tasks))
         for task in tasks:

@@ -13,7 +13,7 @@ from rich.console import Console
 from whvi_paper.bars import Bars
 from whvi_paper.jobs import Job
 from whvi_paper.store import Store, name_of
-from whvi_paper.workers import BACKENDS, Outcome, Task, check_backend, outcomes
+from whvi_paper.workers import BACKENDS, Outcome, WorkItem, check_backend, outcomes
 
 __all__ = ["BACKENDS", "Summary", "run"]
 
@@ -77,16 +77,18 @@ def run(
     return Summary(total - missing, counts["done"], counts["failed"])
 
 
-def plan(jobs: Sequence[Job], store: Store, work: Path, threads: int = 1) -> list[Task]:
+def plan(jobs: Sequence[Job], store: Store, work: Path, threads: int = 1) -> list[WorkItem]:
     """What is missing, long jobs first. A folder is named by what is computed in it."""
     missing = [(job, store.missing(job)) for job in sorted(jobs, key=lambda job: -job.cost)]
     return [
-        Task(index, job, tuple(inputs), work.absolute() / name_of({"job": [name_of(one) for one in inputs]}), threads)
+        WorkItem(
+            index, job, tuple(inputs), work.absolute() / name_of({"job": [name_of(one) for one in inputs]}), threads
+        )
         for index, (job, inputs) in enumerate((job, inputs) for job, inputs in missing if inputs)
     ]
 
 
-def keep(store: Store, task: Task, outcome: Outcome) -> str:
+def keep(store: Store, task: WorkItem, outcome: Outcome) -> str:
     """Write what became of a task: "done", and its folder is removed; or "failed", and its checkpoint stays."""
     if outcome.error is not None:
         store.keep_failure(task.job, task.inputs, "failed", outcome.error)

@@ -39,7 +39,7 @@ BANDS = {0.95: (0.025, 0.975), 0.75: (0.125, 0.875)}
 REPORTS = 100
 
 
-class Data(NamedTuple):
+class ToyData(NamedTuple):
     """The problem: (N, 1) inputs and targets, and the function on the grid (81)."""
 
     x: Tensor
@@ -118,7 +118,7 @@ def network(method: str) -> nn.Sequential:
 
 
 @torch.no_grad()
-def make_data(seed: int) -> Data:
+def make_data(seed: int) -> ToyData:
     """128 inputs from U[-1, 2] without those in the gap, and noisy values of a function drawn from the prior."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -126,7 +126,7 @@ def make_data(seed: int) -> Data:
         low, high = RANGE
         x = low + (high - low) * torch.rand(128, 1)
         x = x[((x < GAP[0]) | (x > GAP[1])).squeeze(-1)]
-        return Data(x, function(x) + sqrt(NOISE_VARIANCE) * torch.randn(len(x), 1), function(GRID).squeeze(-1))
+        return ToyData(x, function(x) + sqrt(NOISE_VARIANCE) * torch.randn(len(x), 1), function(GRID).squeeze(-1))
 
 
 def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
@@ -159,7 +159,7 @@ def _train(one: Inputs, folder: Path, report: Report) -> Results:
     return {"metrics": {"noise": noise.noise, **own, **describe(functions)}, "parameters": count}
 
 
-def _functions(result: Fit, data: Data, one: Inputs) -> Tensor:
+def _functions(result: Fit, data: ToyData, one: Inputs) -> Tensor:
     """Draws of the posterior on the grid: (S, 81). Samples of hidden layers get a last layer each."""
     if not isinstance(result.posterior, Ensemble):
         return whvi.predict(result.posterior, GRID, one["functions"], seed=one["seed"]).samples().squeeze(-1)

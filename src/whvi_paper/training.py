@@ -16,7 +16,7 @@ from whvi.predictive import predict
 from whvi.predictive.calibration import coverage, ece
 from whvi.predictive.metrics import error_rate
 from whvi_paper import recipe
-from whvi_paper.data import Data, Split, load, split
+from whvi_paper.data import LoadedDataset, Split, load, split
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.networks import network
 
@@ -137,12 +137,12 @@ def final_elbo(result: Fit, replica: int) -> float:
     return float(sum(value[replica] for value in last) / len(last))
 
 
-def outputs_of(data: Data) -> int:
+def outputs_of(data: LoadedDataset) -> int:
     """How many numbers a network gives: targets, or classes."""
     return data.y.shape[1] if data.task == "regression" else int(data.y.max()) + 1
 
 
-def make_likelihood(data: Data, settings: dict[str, Any]) -> Likelihood:
+def make_likelihood(data: LoadedDataset, settings: dict[str, Any]) -> Likelihood:
     """Gaussian with a variance for each output, or categorical."""
     outputs = outputs_of(data)
     if data.task != "regression":

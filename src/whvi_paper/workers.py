@@ -32,7 +32,7 @@ TIMES = "times.json"
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkItem:
     """What is missing of a job, and the folder it is computed in."""
 
     index: int
@@ -59,7 +59,7 @@ class Outcome:
     error: str | None = None
 
 
-def execute(task: Task) -> Outcome:
+def execute(task: WorkItem) -> Outcome:
     """One job, on its threads. An error is an outcome, so that the other jobs go on."""
 
     def report(share: float) -> None:
@@ -101,15 +101,15 @@ _one_at_a_time = Lock()
 Outcomes = Generator[Outcome, None, None]
 
 
-def _sequential(tasks: Sequence[Task], processes: int) -> Outcomes:
+def _sequential(tasks: Sequence[WorkItem], processes: int) -> Outcomes:
     yield from map(execute, tasks)
 
 
-def _loky(tasks: Sequence[Task], processes: int) -> Outcomes:
+def _loky(tasks: Sequence[WorkItem], processes: int) -> Outcomes:
     if processes == 1:  # joblib would not start a process either
         yield from _sequential(tasks, processes)
         return
-    waiting, again = list(tasks), list[Task]()
+    waiting, again = list(tasks), list[WorkItem]()
     while waiting or again:
         alone = not waiting
         left = {task.index: task for task in waiting or [again.pop(0)]}
@@ -137,7 +137,7 @@ def _loky(tasks: Sequence[Task], processes: int) -> Outcomes:
         waiting = list(left.values())
 
 
-def _execute_in_child(task: Task, parent: int) -> Outcome:
+def _execute_in_child(task: WorkItem, parent: int) -> Outcome:
     _belong_to(parent)
     return execute(task)
 
@@ -155,7 +155,7 @@ def _belong_to(parent: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def _ray(tasks: Sequence[Task], processes: int) -> Outcomes:
+def _ray(tasks: Sequence[WorkItem], processes: int) -> Outcomes:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -182,7 +182,7 @@ def _ray(tasks: Sequence[Task], processes: int) -> Outcomes:
             ray.shutdown()
 
 
-def _dask(tasks: Sequence[Task], processes: int) -> Outcomes:
+def _dask(tasks: Sequence[WorkItem], processes: int) -> Outcomes:
     from distributed import Client, as_completed
 
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
@@ -197,7 +197,7 @@ def _dask(tasks: Sequence[Task], processes: int) -> Outcomes:
                 yield Outcome(waiting[future], error=f"{error}\nDask could not run it, or lost its worker")
 
 
-_BACKENDS: Mapping[str, Callable[[Sequence[Task], int], Outcomes]] = {
+_BACKENDS: Mapping[str, Callable[[Sequence[WorkItem], int], Outcomes]] = {
     "loky": _loky, "sequential": _sequential, "ray": _ray, "dask": _dask
 }  # fmt: skip
 BACKENDS = tuple(_BACKENDS)
@@ -212,7 +212,7 @@ def check_backend(backend: str) -> None:
         raise MissingPackageError(f"the backend {backend} needs its extra: pip install 'whvi[distributed]'")
 
 
-def outcomes(tasks: Iterable[Task], backend: str, processes: int) -> Outcomes:
+def outcomes(tasks: Iterable[WorkItem], backend: str, processes: int) -> Outcomes:
     """The outcomes of tasks, as they come; those that come first in ``tasks`` are begun first.
 
     Close the generator, and the tasks at work are stopped.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError, CheckpointError, DeviceError, DtypeError, InputTypeError
-from whvi.io import Checkpoint, checkpoint, packing, record
+from whvi.io import Checkpoint, checkpoint, manifest, packing
 
 BASE = torch.arange(24, dtype=torch.float32).reshape(4, 6)
 
@@ -365,12 +365,12 @@ def test_bad_arguments_are_refused_before_anything_is_written(
 
 
 def test_state_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "LIMIT", 1000)
+    monkeypatch.setattr(manifest, "LIMIT", 1000)
     checkpoint.save(tmp_path, 1, {}, {"x": "a" * 500})
     with pytest.raises(ArgumentError, match="over 1000; put large parts in the tensors"):
         checkpoint.save(tmp_path, 2, {}, {"x": "a" * 1000})
     assert names(tmp_path) == pair(1)
-    monkeypatch.setattr(record, "LIMIT", 500)
+    monkeypatch.setattr(manifest, "LIMIT", 500)
     with pytest.raises(CheckpointError, match="at most 500 of JSON"):
         checkpoint.load(tmp_path)
 

@@ -16,7 +16,7 @@ from whvi_paper.baselines.noisy_kfac.algorithm import NoisyKFACRun
 from whvi_paper.exhibits import convnets
 from whvi_paper.images.command import _fit
 from whvi_paper.images.settings import OF_NNG, Reduced, algorithm, complete, native_precision
-from whvi_paper.images.training import FIT_TIMES, Task, measure, report_every, train
+from whvi_paper.images.training import FIT_TIMES, ImageTraining, measure, report_every, train
 from whvi_paper.networks import convnet
 from whvi_paper.workers import Clock
 
@@ -80,7 +80,7 @@ def test_precision_is_full_where_torch_cannot_tell(monkeypatch: pytest.MonkeyPat
 
 def test_predictions_have_the_precision_of_the_training() -> None:
     full, reduced = (
-        Task({**INPUTS, "method": "whvi", "configuration": {"batch_size": 100, "precision": precision}})
+        ImageTraining({**INPUTS, "method": "whvi", "configuration": {"batch_size": 100, "precision": precision}})
         for precision in ("full", "bf16")
     )
     assert full.predictor is full.model
@@ -96,7 +96,7 @@ def test_predictions_have_the_precision_of_the_training() -> None:
 
 @pytest.mark.parametrize(("batch_size", "rows", "steps"), [(1000, 200, 3), (200, 200, 3), (150, 150, 4)])
 def test_a_batch_has_no_more_than_all_images(batch_size: int, rows: int, steps: int) -> None:
-    task = Task({**INPUTS, "epochs": 3, "configuration": {"batch_size": batch_size}})
+    task = ImageTraining({**INPUTS, "epochs": 3, "configuration": {"batch_size": batch_size}})
     assert (task.batch_size, task.steps) == (rows, steps)
 
 
@@ -110,7 +110,7 @@ def test_reports_come_about_twenty_times_and_at_the_end_of_an_epoch() -> None:
 
 def test_filters_of_noisy_kfac_beside_a_map_with_dropout_are_trained(tmp_path: Path) -> None:
     """Both by their own: the covariances move, and so does what Adam has."""
-    task = Task({**INPUTS, "method": "mcd+nng"})
+    task = ImageTraining({**INPUTS, "method": "mcd+nng"})
     before = {name: value.clone() for name, value in task.model.state_dict().items()}
     assert isinstance(task.fit(tmp_path, lambda share: None).run, NoisyKFACRun)
     after = task.model.state_dict()
@@ -150,14 +150,14 @@ def test_a_second_cycle_goes_on_from_the_first(tmp_path: Path) -> None:
         after["training_cpu_seconds"] > first["training_cpu_seconds"]
     )  # which it has, as it stands beside its weights
     assert [path.name for path in (tmp_path / "anew").iterdir() if path.name != "models"] == ["b"]
-    task = Task(both)
+    task = ImageTraining(both)
     assert (task.steps, task.seed, task.earlier) == (4, 1, INPUTS)
 
 
 def test_each_cycle_has_images_of_its_side(tmp_path: Path) -> None:
     small = {**INPUTS, "model": "resnet18", "sides": [8], "epochs": [1], "configuration": {"batch_size": 100}}
     both = {**small, "sides": [8, 16], "epochs": [1, 1]}
-    first, second = Task(small), Task(both)
+    first, second = ImageTraining(small), ImageTraining(both)
     assert [task.test[0].shape[-2:] for task in (first, second)] == [(8, 8), (16, 16)]
     assert second.earlier == {**small, "epochs": 1}
     seen: list[tuple[int, ...]] = []
@@ -165,18 +165,18 @@ def test_each_cycle_has_images_of_its_side(tmp_path: Path) -> None:
     second.fit(tmp_path, lambda share: None)
     assert set(seen) == {(16, 16)}
     with pytest.raises(ArgumentError, match=r"sides \[8\] must have one for each cycle of epochs \[1, 1\]"):
-        Task({**both, "sides": [8]})
+        ImageTraining({**both, "sides": [8]})
 
 
 def test_looks_at_test_images_are_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pause, plain = 0.5, Task.measure
+    pause, plain = 0.5, ImageTraining.measure
 
     def slow(*arguments: Any, **options: Any) -> dict[str, float]:
         sleep(pause)
         return plain(*arguments, **options)
 
-    monkeypatch.setattr(Task, "measure", slow)
-    task = Task(INPUTS)
+    monkeypatch.setattr(ImageTraining, "measure", slow)
+    task = ImageTraining(INPUTS)
     start = perf_counter()
     speed = _fit(task, tmp_path, distributed=False)
     seconds = perf_counter() - start
@@ -186,7 +186,7 @@ def test_looks_at_test_images_are_no_training(tmp_path: Path, monkeypatch: pytes
 
 
 def test_mnll_is_that_of_the_prediction() -> None:
-    task = Task(INPUTS)
+    task = ImageTraining(INPUTS)
     x, y = task.test
     prediction = predict(task.model, x, 3, likelihood=task.likelihood, seed=0)
     assert measure(prediction, y)["mnll"] == pytest.approx(float(prediction.mnll(y)), abs=2e-6)

@@ -23,7 +23,7 @@ from whvi_paper.bars import Bars
 from whvi_paper.jobs import Inputs, Job, Report, Results
 from whvi_paper.runner import Summary, run
 from whvi_paper.store import Store, name_of
-from whvi_paper.workers import Outcome, Task
+from whvi_paper.workers import Outcome, WorkItem
 
 
 @pytest.fixture
@@ -294,7 +294,7 @@ def test_bars_show_the_jobs_at_work(tmp_path: Path) -> None:
         plain.print(*bars.get_renderables())
         return [re.sub(r" {2,}|━+", " ", line[2:]) for line in plain.file.getvalue().splitlines()]
 
-    tasks = [Task(index, make(double, index), ({"number": index},), tmp_path / str(index)) for index in range(3)]
+    tasks = [WorkItem(index, make(double, index), ({"number": index},), tmp_path / str(index)) for index in range(3)]
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     with Bars(tasks, console) as bars:
         for task, share in zip(tasks[:2], ("0.2500", ""), strict=True):  # the second is in the middle of a write

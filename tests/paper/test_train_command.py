@@ -9,7 +9,7 @@ import pytest
 
 from whvi import cli
 from whvi.io import checkpoint, packing
-from whvi_paper.images.training import Task
+from whvi_paper.images.training import ImageTraining
 
 SMALL = ("simple-cnn", "--data", "synthetic-images", "--epochs", "2", "--batch-size", "50", "--precision", "full")
 
@@ -46,16 +46,16 @@ def test_trains_measures_and_goes_on(terminal: Terminal, monkeypatch: pytest.Mon
     assert len(packing.unpack(weights)) > 4
     assert checkpoint.steps(folder / "checkpoint") == [4, 8]
 
-    measure = Task.measure
+    measure = ImageTraining.measure
 
     def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Task, "measure", interrupt)  # at the look after the first epoch
+    monkeypatch.setattr(ImageTraining, "measure", interrupt)  # at the look after the first epoch
     assert terminal(*SMALL, "--out", "stopped") == 130
     assert terminal.err.startswith("interrupted")
     assert checkpoint.steps(Path("stopped/checkpoint")) == [4]
-    monkeypatch.setattr(Task, "measure", measure)
+    monkeypatch.setattr(ImageTraining, "measure", measure)
     assert terminal(*SMALL, "--out", "stopped") == 0
     assert Path("stopped/weights.safetensors").read_bytes() == weights
     assert terminal(*SMALL, "--out", "stopped") == 0  # nothing is left to do
@@ -96,9 +96,9 @@ def test_mistakes_get_one_line(terminal: Terminal, arguments: tuple[str, ...], w
 EACH_KEEPS_ITS_OWN = """
 import os
 from whvi import cli
-from whvi_paper.images.training import Task
+from whvi_paper.images.training import ImageTraining
 
-plain = Task.fit
+plain = ImageTraining.fit
 
 
 def fit(self, folder, *arguments, **options):
@@ -107,7 +107,7 @@ def fit(self, folder, *arguments, **options):
     return found
 
 
-Task.fit = fit
+ImageTraining.fit = fit
 cli.main()
 """
 

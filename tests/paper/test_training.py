@@ -16,19 +16,19 @@ from whvi.inference.schedules import at
 from whvi.likelihoods import Categorical, Gaussian
 from whvi_paper import recipe, training
 from whvi_paper.baselines import NoisyKFAC
-from whvi_paper.data import Data, Split, Task
+from whvi_paper.data import LoadedDataset, Split, Task
 from whvi_paper.networks import METHODS, network
 
 ROWS, STEPS = 60, 24
 
 
-def small(task: Task) -> Data:
+def small(task: Task) -> LoadedDataset:
     generator = np.random.default_rng(0)
     x = generator.normal(size=(ROWS, 3))
     y = 100.0 + 10.0 * x[:, :1] + generator.normal(size=(ROWS, 1))
     if task is Task.REGRESSION:
-        return Data("small", task, x, y, ("a", "b", "c"), ("y",), (), "0123")
-    return Data("small", task, x, (y[:, 0] > 100).astype(np.int64), ("a", "b", "c"), (), ("no", "yes"), "0123")
+        return LoadedDataset("small", task, x, y, ("a", "b", "c"), ("y",), (), "0123")
+    return LoadedDataset("small", task, x, (y[:, 0] > 100).astype(np.int64), ("a", "b", "c"), (), ("no", "yes"), "0123")
 
 
 @pytest.fixture

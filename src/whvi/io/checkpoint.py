@@ -16,7 +16,7 @@ from torch import Tensor
 
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, CheckpointError, InputTypeError
-from whvi.io import atomic, packing, record
+from whvi.io import atomic, manifest, packing
 
 _OURS = re.compile(r"step-([0-9]{8,})\.(json|safetensors)")
 _TEMPORARY = re.compile(rf"\.step-[0-9]{{8,}}\.(json|safetensors)\.[0-9a-f]+{re.escape(atomic.TEMPORARY_SUFFIX)}")
@@ -60,7 +60,7 @@ def save(
     folder = Path(folder)
     commit, file = _paths(folder, step)
     data = packing.pack(tensors)
-    text = record.write(record.Record(step, file.name, len(data), record.digest(data), state))
+    text = manifest.write(manifest.Manifest(step, file.name, len(data), manifest.digest(data), state))
     if commit.exists() and not (file.is_file() and file.read_bytes() == data):
         commit.unlink()  # else a crash after the next write would leave it with tensors that are not its own
         atomic.sync_folder(folder)
@@ -128,14 +128,14 @@ def load(folder: str | os.PathLike[str], step: int | None = None) -> Checkpoint:
 
 def _read(folder: Path, step: int) -> Checkpoint:
     commit, file = _paths(folder, step)
-    if (size := _size(commit)) > record.LIMIT:
-        raise CheckpointError(f"{commit} has {size} bytes, but a checkpoint has at most {record.LIMIT} of JSON")
-    found = record.read(commit, _bytes(commit))
-    record.check_equal(commit, "the step", found.step, step)
-    record.check_equal(commit, "the file of tensors", found.file, file.name)  # so no path leads out of the folder
-    record.check_equal(file, "the size", _size(file), found.size)
+    if (size := _size(commit)) > manifest.LIMIT:
+        raise CheckpointError(f"{commit} has {size} bytes, but a checkpoint has at most {manifest.LIMIT} of JSON")
+    found = manifest.read(commit, _bytes(commit))
+    manifest.check_equal(commit, "the step", found.step, step)
+    manifest.check_equal(commit, "the file of tensors", found.file, file.name)  # so no path leads out of the folder
+    manifest.check_equal(file, "the size", _size(file), found.size)
     data = _bytes(file)
-    record.check_equal(file, "the sha256", record.digest(data), found.sha256)
+    manifest.check_equal(file, "the sha256", manifest.digest(data), found.sha256)
     try:
         return Checkpoint(step, packing.unpack(data), found.state)
     except ArgumentError as error:

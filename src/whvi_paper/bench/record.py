@@ -8,15 +8,17 @@ from typing import Any
 
 from whvi.io import atomic
 
-Record = dict[str, Any]
+Measurements = dict[str, Any]
 
 
-def keep(path: Path, record: Record) -> None:
+def keep(path: Path, record: Measurements) -> None:
     """Write a record in one piece."""
     atomic.write_text(path, json.dumps(record, indent=1) + "\n")
 
 
-def main(description: str, path: Path, measure: Callable[[int], Record], table: Callable[[Record], str]) -> None:
+def main(
+    description: str, path: Path, measure: Callable[[int], Measurements], table: Callable[[Measurements], str]
+) -> None:
     """A script that takes ``--rounds`` and ``--table``.
 
     Args:

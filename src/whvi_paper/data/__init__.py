@@ -7,6 +7,6 @@ from whvi_paper.data.catalogue import DATASETS
 from whvi_paper.data.fetching import DataError
 from whvi_paper.data.loading import load
 from whvi_paper.data.splits import Split, split
-from whvi_paper.data.table import Data, Task
+from whvi_paper.data.table import LoadedDataset, Task
 
-__all__ = ["DATASETS", "Data", "DataError", "Split", "Task", "load", "split"]
+__all__ = ["DATASETS", "DataError", "LoadedDataset", "Split", "Task", "load", "split"]

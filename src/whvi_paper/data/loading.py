@@ -4,10 +4,10 @@ import hashlib
 
 from whvi_paper.data import fetching
 from whvi_paper.data.catalogue import named
-from whvi_paper.data.table import Data, Task
+from whvi_paper.data.table import LoadedDataset, Task
 
 
-def load(name: str) -> Data:
+def load(name: str) -> LoadedDataset:
     """The dataset of that name: computed, or from ``WHVI_DATA``, the cache, or the public origin by way of the cache.
 
     Law: the arrays are those of the catalogue, whichever file they came from.
@@ -23,4 +23,4 @@ def load(name: str) -> Data:
         path, file = fetching.find(dataset) or (fetching.fetch(dataset), dataset.files[-1])
         (x, y), digest = fetching.read(dataset, file, path)
     outputs, classes = (dataset.targets, ()) if dataset.task is Task.REGRESSION else ((), dataset.targets)
-    return Data(name, dataset.task, x, y, dataset.features, outputs, classes, digest)
+    return LoadedDataset(name, dataset.task, x, y, dataset.features, outputs, classes, digest)

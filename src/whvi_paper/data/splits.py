@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whvi.errors import ArgumentError
-from whvi_paper.data.table import Data, Task
+from whvi_paper.data.table import LoadedDataset, Task
 
 SCALINGS = ("standard", "clipped")
 TRAINING_SHARE = 0.9
@@ -58,7 +58,7 @@ class Scale:
         return (np.clip(x, self.low, self.high) - self.mean) / self.std
 
 
-def split(data: Data, index: int, scaling: str = "standard") -> Split:
+def split(data: LoadedDataset, index: int, scaling: str = "standard") -> Split:
     """Split number ``index``: rows in the order ``np.random.default_rng(index).permutation(N)``, 90 % to train with.
 
     Args:

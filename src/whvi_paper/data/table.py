@@ -20,7 +20,7 @@ class Task(StrEnum):
 
 
 @dataclass(frozen=True)
-class Data:
+class LoadedDataset:
     """The rows of a dataset, raw: not shuffled, not scaled."""
 
     name: str

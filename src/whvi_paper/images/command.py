@@ -8,7 +8,7 @@ import typer
 from whvi.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from whvi_paper.images.training import Task
+    from whvi_paper.images.training import ImageTraining
 
 SAMPLES = 16
 """Functions that are drawn for the metrics."""
@@ -53,7 +53,7 @@ def train(
     from whvi_paper.cli import stoppable
     from whvi_paper.images import memory
     from whvi_paper.images.settings import PRECISIONS, SCHEDULES, one_of
-    from whvi_paper.images.training import Task
+    from whvi_paper.images.training import ImageTraining
 
     one_of("--schedule", schedule, SCHEDULES)
     one_of("--precision", precision, PRECISIONS)
@@ -64,7 +64,7 @@ def train(
     settings = {"batch_size": batch_size, "schedule": schedule, "precision": precision}
     settings |= {} if rate is None else {"learning_rate": rate}
     inputs = {"dataset": data, "model": model, "method": treatment, "epochs": epochs, "configuration": settings}
-    task = Task({**inputs, "seed": seed})
+    task = ImageTraining({**inputs, "seed": seed})
     folder.mkdir(parents=True, exist_ok=True)  # what cannot be written is told now, and not after an epoch
     with stoppable(), memory.kept():
         with team(launched()) as group:
@@ -75,7 +75,7 @@ def train(
             typer.echo(f"weights: {folder / 'weights.safetensors'}")
 
 
-def _fit(task: "Task", folder: Path, distributed: bool) -> float | None:
+def _fit(task: "ImageTraining", folder: Path, distributed: bool) -> float | None:
     """Images in a second of training, without looks at test images; None where all steps were done before."""
     from whvi.io import checkpoint
 
@@ -84,7 +84,7 @@ def _fit(task: "Task", folder: Path, distributed: bool) -> float | None:
     return (task.steps - before) * task.batch_size / seconds if before < task.steps else None
 
 
-def _show(task: "Task", speed: float | None) -> None:
+def _show(task: "ImageTraining", speed: float | None) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -17,7 +17,7 @@ from whvi.predictive.calibration import reliability
 from whvi.predictive.metrics import auroc, brier, error_rate
 from whvi_paper.data import load
 from whvi_paper.data.catalogue import DATASETS, named
-from whvi_paper.data.table import Task as DataTask
+from whvi_paper.data.table import Task
 from whvi_paper.images import memory
 from whvi_paper.images.augmentation import Augment, Standardise
 from whvi_paper.images.settings import algorithm, as_trained, complete, cycles
@@ -55,7 +55,7 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     return [found]
 
 
-def trained(one: Inputs, folder: Path, models: Path, report: Report) -> tuple["Task", dict[str, Any]]:
+def trained(one: Inputs, folder: Path, models: Path, report: Report) -> tuple["ImageTraining", dict[str, Any]]:
     """A task whose network is fitted, by this call or an earlier one, and what only the fit knows: curve, CPU seconds.
 
     Cycles before the last are a run of its own, whose weights may be there already.
@@ -66,7 +66,7 @@ def trained(one: Inputs, folder: Path, models: Path, report: Report) -> tuple["T
         models: a folder for the weights, of all tasks.
         report: called with the share of all cycles that is done.
     """
-    task = Task(one)
+    task = ImageTraining(one)
     weights = models / f"{name_of(one)}.safetensors"
     path = weights.with_suffix(".json")
     if not weights.exists():
@@ -95,7 +95,7 @@ def by_epoch(curve: Curve) -> list[list[float]]:
     return [[step / curve.every, *values] for step, values in sorted(curve.points.items())]
 
 
-class Task:
+class ImageTraining:
     """A network and its images, as inputs describe them: ``dataset``, ``model``, ``method``, ``epochs``, ``seed``, and
     ``configuration`` with any of the settings of ``whvi_paper.images.settings``; the others are the method's own.
 
@@ -119,8 +119,8 @@ class Task:
             if self.earlier is not None:
                 self.earlier["sides"] = sides_before
         dataset = named(one["dataset"])
-        if dataset.task is not DataTask.IMAGES:
-            known = ", ".join(name for name, other in DATASETS.items() if other.task is DataTask.IMAGES)
+        if dataset.task is not Task.IMAGES:
+            known = ", ".join(name for name, other in DATASETS.items() if other.task is Task.IMAGES)
             raise ArgumentError(f"{dataset.name} has no images; use one of: {known}")
         torch.manual_seed(one["seed"])
         self.model = convnet(one["model"], one["method"], classes=len(dataset.targets))
@@ -193,7 +193,7 @@ def report_every(steps: int) -> int:
     return next(n for n in range(max(1, steps // REPORTS), steps + 1) if steps % n == 0)
 
 
-def evaluate(task: Task, samples: int, seed: int, shifts: Mapping[str, Shift]) -> dict[str, Any]:
+def evaluate(task: ImageTraining, samples: int, seed: int, shifts: Mapping[str, Shift]) -> dict[str, Any]:
     """Metrics on the test images; bins of the reliability diagram; how well uncertainty tells other images apart.
 
     Args:

@@ -15,7 +15,7 @@ from whvi.errors import ArgumentError
 from whvi.inference import SVI, Moment
 from whvi.likelihoods import Gaussian
 from whvi.models import RandomFeatureGP
-from whvi_paper.data import Data, load
+from whvi_paper.data import LoadedDataset, load
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.processes import inducing
 from whvi_paper.processes.optimisation import Optimisation
@@ -39,7 +39,7 @@ class Parts(NamedTuple):
     test_y: Tensor
 
 
-def divided(data: Data, seed: int) -> Parts:
+def divided(data: LoadedDataset, seed: int) -> Parts:
     """A random fifth to train with. Outputs are standardised by the training rows."""
     x, y = np.asarray(data.x, dtype=np.float64), np.asarray(data.y, dtype=np.float64)
     x = (x - x.min(0)) / (x.max(0) - x.min(0))

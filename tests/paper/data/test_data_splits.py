@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from whvi.errors import ArgumentError
-from whvi_paper.data import Data, Task, split
+from whvi_paper.data import LoadedDataset, Task, split
 
 ROWS = 5000
 
 
 @pytest.fixture
-def data() -> Data:
+def data() -> LoadedDataset:
     generator = np.random.default_rng(7)
     x = generator.normal(size=(ROWS, 4)) * [1, 1e-6, 1e4, 0] + [0, 5, -3e5, 288.15]
-    return Data("small", Task.REGRESSION, x, x[:, :2].copy(), tuple("abcd"), tuple("uv"), (), "")
+    return LoadedDataset("small", Task.REGRESSION, x, x[:, :2].copy(), tuple("abcd"), tuple("uv"), (), "")
 
 
-def test_rows_are_those_of_the_seeded_permutation(data: Data) -> None:
+def test_rows_are_those_of_the_seeded_permutation(data: LoadedDataset) -> None:
     rows = np.random.default_rng(3).permutation(ROWS)
     parts = split(data, 3)
     assert torch.equal(parts.train[1], torch.from_numpy(data.y[rows[:4500]]))
@@ -29,14 +29,14 @@ def test_rows_are_those_of_the_seeded_permutation(data: Data) -> None:
     assert not torch.equal(split(data, 4).test[1], parts.test[1])
 
 
-def test_training_rows_have_mean_0_and_std_1_and_constants_are_0(data: Data) -> None:
+def test_training_rows_have_mean_0_and_std_1_and_constants_are_0(data: LoadedDataset) -> None:
     x = split(data, 0).train[0].double()
     torch.testing.assert_close(x.mean(0), torch.zeros(4, dtype=torch.float64), atol=1e-6, rtol=0)
     wanted = torch.tensor([1, 1, 1, 0], dtype=torch.float64)
     torch.testing.assert_close(x.std(0, correction=0), wanted, atol=1e-6, rtol=0)
 
 
-def test_test_rows_are_scaled_by_the_training_rows(data: Data) -> None:
+def test_test_rows_are_scaled_by_the_training_rows(data: LoadedDataset) -> None:
     rows = np.random.default_rng(0).permutation(ROWS)
     train, test = data.x[rows[:4500]], data.x[rows[4500:]]
     expected = (test - train.mean(0))[:, :3] / train.std(0)[:3]
@@ -44,7 +44,7 @@ def test_test_rows_are_scaled_by_the_training_rows(data: Data) -> None:
 
 
 @pytest.mark.parametrize("scaling", ["standard", "clipped"])
-def test_training_part_does_not_know_the_test_rows(data: Data, scaling: str) -> None:
+def test_training_part_does_not_know_the_test_rows(data: LoadedDataset, scaling: str) -> None:
     rows = np.random.default_rng(2).permutation(ROWS)
     other = data.x.copy()
     other[rows[4500:]] = 1e9
@@ -52,7 +52,7 @@ def test_training_part_does_not_know_the_test_rows(data: Data, scaling: str) -> 
     assert torch.equal(split(changed, 2, scaling).train[0], split(data, 2, scaling).train[0])
 
 
-def test_clipping_survives_a_broken_reading(data: Data) -> None:
+def test_clipping_survives_a_broken_reading(data: LoadedDataset) -> None:
     rows = np.random.default_rng(0).permutation(ROWS)
     x = data.x.copy()
     x[rows[[0, 4550]], 0] = 7e5
@@ -63,21 +63,21 @@ def test_clipping_survives_a_broken_reading(data: Data) -> None:
     assert clipped.train[0][0, 0] == clipped.test[0][50, 0] == clipped.train[0][:, 0].max()
 
 
-def test_standard_scaling_clips_nothing(data: Data) -> None:
+def test_standard_scaling_clips_nothing(data: LoadedDataset) -> None:
     rows = np.random.default_rng(0).permutation(ROWS)
     x = data.x.copy()
     x[rows[4550], 0] = 50.0
     assert split(dataclasses.replace(data, x=x), 0).test[0][50, 0] > 40
 
 
-def test_classes_stay_whole_numbers(data: Data) -> None:
+def test_classes_stay_whole_numbers(data: LoadedDataset) -> None:
     y = np.arange(ROWS) % 3
     part = split(dataclasses.replace(data, task=Task.CLASSIFICATION, y=y), 0)
     assert part.test[1].dtype == torch.int64
     assert part.test[1].shape == (500,)
 
 
-def test_mistakes_are_named(data: Data) -> None:
+def test_mistakes_are_named(data: LoadedDataset) -> None:
     with pytest.raises(ArgumentError, match=r"-1 is negative; use 0"):
         split(data, -1)
     with pytest.raises(ArgumentError, match="'robust' is not known; use one of: standard, clipped"):

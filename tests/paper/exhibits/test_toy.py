@@ -57,7 +57,7 @@ def test_data_have_a_gap_and_the_noise_of_the_paper() -> None:
     assert torch.equal(data[0].y, toy.make_data(0).y)
 
 
-def _interpolated(data: toy.Data) -> torch.Tensor:
+def _interpolated(data: toy.ToyData) -> torch.Tensor:
     """The function at the inputs, from its values on the grid."""
     place = (data.x[:, 0] - toy.GRID[0]) / (toy.GRID[1] - toy.GRID[0])
     left = place.floor().long()

@@ -12,13 +12,13 @@ from whvi.io import canonical
 FORMAT = "whvi checkpoint"
 VERSION = 1
 LIMIT = 64 << 20
-"""Bytes that a record may have; large things belong in the tensors."""
+"""Bytes that a manifest may have; large things belong in the tensors."""
 _FIELDS = {"format": str, "version": int, "step": int, "tensors": dict, "state": dict, "sha256": str}
 _TENSORS_FIELDS = {"file": str, "bytes": int, "sha256": str}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Record(NamedTuple):
+class Manifest(NamedTuple):
     """What the JSON of a checkpoint says: the step, the file of tensors with its size and checksum, and the state."""
 
     step: int
@@ -28,14 +28,14 @@ class Record(NamedTuple):
     state: dict[str, Any]
 
 
-def write(record: Record) -> bytes:
-    """The record as canonical JSON, with the sha256 of all else in it under ``"sha256"``."""
+def write(manifest: Manifest) -> bytes:
+    """The manifest as canonical JSON, with the sha256 of all else in it under ``"sha256"``."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "step": record.step,
-        "tensors": {"file": record.file, "bytes": record.size, "sha256": record.sha256},
-        "state": record.state,
+        "step": manifest.step,
+        "tensors": {"file": manifest.file, "bytes": manifest.size, "sha256": manifest.sha256},
+        "state": manifest.state,
     }
     document["sha256"] = digest(canonical.dump(document, name="checkpoint"))
     text = canonical.dump(document)
@@ -44,8 +44,8 @@ def write(record: Record) -> bytes:
     return text
 
 
-def read(path: Path, text: bytes) -> Record:
-    """The record whose text is that of ``path``; CheckpointError says what is wrong with it.
+def read(path: Path, text: bytes) -> Manifest:
+    """The manifest whose text is that of ``path``; CheckpointError says what is wrong with it.
 
     Law: write(read(path, text)) == text, so no byte of it can differ unseen.
     """
@@ -62,7 +62,7 @@ def read(path: Path, text: bytes) -> Record:
             raise CheckpointError(f"{path} has the sha256 {sha256[:80]!r}, but 64 hexadecimal digits are wanted")
     body = {key: value for key, value in document.items() if key != "sha256"}
     check_equal(path, "the sha256", digest(canonical.dump(body)), document["sha256"])
-    return Record(document["step"], entry["file"], entry["bytes"], entry["sha256"], document["state"])
+    return Manifest(document["step"], entry["file"], entry["bytes"], entry["sha256"], document["state"])
 
 
 def check_equal(path: Path, what: str, found: object, wanted: object) -> None:
