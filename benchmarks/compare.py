@@ -114,11 +114,12 @@ def main() -> None:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     old, new = Checkout(arguments.old.resolve()), Checkout(arguments.new.resolve())
     record = {}
-    for name in (name for name in old.cases if name in new.cases):
+    for name in (name for name in old.cases if name in new.cases and arguments.only in name):
         once = max(old.seconds(name, 3), new.seconds(name, 3)) / 3
         count = max(1, int(0.02 / max(once, 1e-7)))
         pairs = [(old.seconds(name, count), new.seconds(name, count)) for _ in range(arguments.rounds)]

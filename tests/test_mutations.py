@@ -75,14 +75,8 @@ MISTAKES = (
     Mistake(
         "log-variance is used as log-std in the KL of many vectors",
         "posterior/kl.py",
-        "energy(means, log_stds, ",
-        "energy(means, [0.5 * s for s in log_stds], ",
-    ),
-    Mistake(
-        "log-variance is used as log-std in the gradient of the KL of many vectors",
-        "ops/energy.py",
-        "operator(grads[0], vectors[:count], vectors[count:], ",
-        "operator(grads[0], vectors[:count], [0.5 * s for s in vectors[count:]], ",
+        "std = log_std.exp()\n    squares",
+        "std = (0.5 * log_std).exp()\n    squares",
     ),
     Mistake(
         "log-variance is used as log-std in the bias that follows a product",

@@ -1,6 +1,5 @@
 // The only source that knows torch: it binds the kernels to the operators `whvi::*` through the stable ABI.
 // Schemas, broadcasting, fake kernels and autograd live in Python (whvi/ops).
-#include "pairs.h"
 #include "tensors.h"
 
 namespace {
@@ -239,34 +238,6 @@ std::tuple<Tensor, Tensor> noisy_bias_backward(const Tensor& grad, const Tensor&
   return {slots[0].result, slots[1].result};
 }
 
-Tensor energy(Tensors m, Tensors l, double square, double exponential, double linear, double constant) {
-  const Pairs pairs(m, l);
-  const whvi::Energy e = {pairs.storage, square, exponential, linear, constant};
-  std::vector<double> sums(pairs.pieces.size());
-  pairs.each([&](size_t index, const Pairs::Piece& p) {
-    sums[index] = whvi::active().energy(e, pairs.mean(p), pairs.log_std(p), p.count);
-  });
-  double sum = 0;
-  for (const double part : sums) sum += part;
-  return pairs.scalar(sum);
-}
-
-// The gradients of all means, then those of all log_stds.
-Tensors energy_backward(const Tensor& upstream, Tensors m, Tensors l, double square, double exponential, double linear,
-                        double constant) {
-  const Pairs pairs(m, l);
-  const whvi::Energy e = {pairs.storage, square, exponential, linear, constant};
-  Tensors out;
-  for (const Tensors* all : {&m, &l})
-    for (const Tensor& t : *all) out.push_back(shaped_like(t));
-  const double grad = pairs.number(upstream);
-  pairs.each([&](size_t, const Pairs::Piece& p) {
-    whvi::active().energy_backward(e, grad, pairs.mean(p), pairs.log_std(p), Pairs::at(out[p.pair], p.first),
-                                   Pairs::at(out[m.size() + p.pair], p.first), p.count);
-  });
-  return out;
-}
-
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
@@ -277,8 +248,6 @@ STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
   m.impl("noisy_bias", TORCH_BOX(&noisy_bias));
   m.impl("noisy_bias_backward", TORCH_BOX(&noisy_bias_backward));
   m.impl("chain_backward", TORCH_BOX(&chain_backward));
-  m.impl("energy", TORCH_BOX(&energy));  // in graphs, torch's own operations stand for it
-  m.impl("energy_backward", TORCH_BOX(&energy_backward));
 }
 
 // Plain C entry points for `whvi.kernel_info` and the tests.

@@ -261,28 +261,6 @@ void fuzz_bias(const Kernels& k) {
       check(std::fabs(sums[g].get(j) - want[g][(size_t)j]) <= 64 * unit(compute) * (20 + std::fabs(want[g][(size_t)j])), "gradient of the bias");
 }
 
-void fuzz_energy(const Kernels& k) {
-  const Storage s = coin() ? Storage::f32 : Storage::f64;
-  const int64_t count = below(coin() ? 3000 : 40);
-  const Energy e = {s, (double)(below(9) - 4), (double)(below(9) - 4), (double)(below(9) - 4), (double)(below(3) - 1)};
-  const double grad = (double)(below(9) - 4) / 4;
-  current = std::string("energy ") + k.name + " storage " + std::to_string((int)s) + " count " + std::to_string(count);
-  Buffer m(s, count), l(s, count), dm(s, count), dl(s, count);
-  m.fill(), l.fill();
-  const double sum = k.energy(e, m.data(), l.data(), count);
-  k.energy_backward(e, grad, m.data(), l.data(), dm.data(), dl.data(), count);
-  long double want = 0, size = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const double x = std::exp(2 * l.get(i)), square = m.get(i) * m.get(i);
-    want += e.square * square + e.exponential * x + e.linear * l.get(i) + e.constant;
-    size += std::fabs(e.square * square) + std::fabs(e.exponential * x) + std::fabs(e.linear * l.get(i)) + std::fabs(e.constant);
-    const double by_exponential = 2 * grad * e.exponential * x, dlog = by_exponential + grad * e.linear;
-    check(dm.get(i) == 2 * grad * e.square * m.get(i), "gradient of the squares");  // exact for these numbers
-    check(std::fabs(dl.get(i) - dlog) <= 4 * unit(s) * (std::fabs(by_exponential) + std::fabs(dlog)), "gradient of the exponentials");
-  }
-  check(std::fabs(sum - want) <= (4 * unit(s) + (double)count * 2e-16) * size, "value of the energy");
-}
-
 void fuzz_normal(const Kernels& k) {
   const uint64_t seed = rng(), start = coin() ? rng() >> 1 : (uint64_t)below(1000);
   const int64_t count = below(400), cut = count ? below(count) : 0;
@@ -309,7 +287,7 @@ int main(int argc, char** argv) {
   int tables;
   const Candidate* all = candidates(&tables);
   std::vector<long> ran((size_t)tables, 0);
-  void (*const kinds[])(const Kernels&) = {fuzz_transform, fuzz_chain, fuzz_normal, fuzz_bias, fuzz_energy};
+  void (*const kinds[])(const Kernels&) = {fuzz_transform, fuzz_chain, fuzz_normal, fuzz_bias};
   for (long i = 0; i < cases; ++i) {
     const int which = (int)below(tables);
     if (!all[which].supported) continue;

@@ -44,12 +44,6 @@ struct NoisyBias {
   uint64_t seed, offset;
 };
 
-// The sum of square * m^2 + exponential * exp(2 l) + linear * l + constant over the elements of two vectors m and l.
-struct Energy {
-  Storage storage;  // of m, l and their gradients: f32 or f64
-  double square, exponential, linear, constant;
-};
-
 struct Kernels {
   const char* name;
   // y = scale * H x for `rows` contiguous rows of 2^log2_size elements; x and y equal or disjoint.
@@ -61,10 +55,6 @@ struct Kernels {
   void (*noisy_bias)(const NoisyBias&, const void* y, const void* mean, void* out, int64_t begin, int64_t end);
   // The gradients summed over the whole rows [begin, end) of elements, into zeroed accumulators of a row; null: not needed.
   void (*noisy_bias_backward)(const NoisyBias&, const void* dy, void* dmean, void* dlog_std, int64_t begin, int64_t end);
-  double (*energy)(const Energy&, const void* mean, const void* log_std, int64_t count);
-  // Its gradients times `grad`.
-  void (*energy_backward)(const Energy&, double grad, const void* mean, const void* log_std, void* dmean, void* dlog_std,
-                          int64_t count);
   // Standard normals with indices start ... start + count - 1 of the stream `seed`.
   void (*normal)(uint64_t seed, uint64_t start, int64_t count, float* out);
   // out += in, the fixed-order reduction of chunk accumulators.

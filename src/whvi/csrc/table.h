@@ -23,7 +23,6 @@ inline void release(void* p) { free(p); }
 #include "normal.h"
 #include "chain.h"
 #include "bias.h"
-#include "energy.h"
 
 template <class F>
 void with_storage(Storage s, F&& f) {
@@ -58,15 +57,6 @@ void noisy_bias_backward(const NoisyBias& b, const void* dy, void* dmean, void* 
     BiasRunner<std::remove_pointer_t<decltype(tag)>>::backward(b, dy, dmean, dlog_std, begin, end);
   });
 }
-double energy(const Energy& e, const void* mean, const void* log_std, int64_t count) {
-  const auto run = e.storage == Storage::f64 ? EnergyRunner<double>::forward : EnergyRunner<float>::forward;
-  return run(e, mean, log_std, count);
-}
-void energy_backward(const Energy& e, double grad, const void* mean, const void* log_std, void* dmean, void* dlog_std,
-                     int64_t count) {
-  const auto run = e.storage == Storage::f64 ? EnergyRunner<double>::backward : EnergyRunner<float>::backward;
-  run(e, grad, mean, log_std, dmean, dlog_std, count);
-}
 void accumulate(Storage compute, void* out, const void* in, int64_t count) {
   with_storage(compute, [&](auto* tag) {
     using T = Compute<std::remove_pointer_t<decltype(tag)>>;
@@ -85,8 +75,8 @@ void store(Storage storage, void* out, const void* in, int64_t count) {
 }  // namespace
 
 extern const Kernels kernels;
-const Kernels kernels = {WHVI_NAME, fwht,          chain,      chain_backward, noisy_bias, noisy_bias_backward, energy,
-                         energy_backward, Normals::fill, accumulate, store};
+const Kernels kernels = {WHVI_NAME, fwht,          chain,      chain_backward, noisy_bias, noisy_bias_backward,
+                         Normals::fill, accumulate, store};
 
 }  // namespace WHVI_NAMESPACE
 }  // namespace whvi

@@ -2,7 +2,6 @@
 
 from whvi.ops.bias import noisy_bias
 from whvi.ops.chain import chain, noisy_chain
-from whvi.ops.energy import energy
 from whvi.ops.native import KernelInfo, kernel_info
 from whvi.ops.noise import draw_seed, normal, seeded, seeds_from
 from whvi.ops.padding import pad
@@ -12,7 +11,6 @@ __all__ = [
     "KernelInfo",
     "chain",
     "draw_seed",
-    "energy",
     "fwht",
     "kernel_info",
     "noisy_bias",

@@ -127,25 +127,3 @@ def check_seed(seed: object) -> None:
         raise DtypeError(f"seed must be an int64 scalar tensor, got {seed.dtype}")
     if seed.ndim != 0:
         raise ShapeError(f"seed must be a scalar tensor, got one of shape {tuple(seed.shape)}")
-
-
-def check_pairs(means: Sequence[Tensor], log_stds: Sequence[Tensor]) -> None:
-    """Pairs of floating-point tensors of one shape, all of one dtype and device."""
-    if len(means) != len(log_stds):
-        raise ShapeError(f"there are {len(means)} means, but {len(log_stds)} log_stds; give one of each for every pair")
-    for i, pair in enumerate(zip(means, log_stds, strict=True)):
-        for name, tensor in zip(("means", "log_stds"), pair, strict=True):
-            if not isinstance(tensor, Tensor):
-                raise InputTypeError(f"{name}[{i}] must be a torch.Tensor, got {type(tensor).__name__}")
-            if tensor.dtype is not means[0].dtype or tensor.dtype not in FLOATING:
-                raise DtypeError(
-                    f"{name}[{i}] has dtype {tensor.dtype}, and means[0] has {means[0].dtype}; all must be of one of "
-                    "float32, float64, bfloat16 and float16: use .to(dtype)"
-                )
-            if tensor.device != means[0].device:
-                raise DeviceError(f"{name}[{i}] is on {tensor.device}, but means[0] is on {means[0].device}")
-        if pair[0].shape != pair[1].shape:
-            raise ShapeError(
-                f"means[{i}] has shape {tuple(pair[0].shape)}, but log_stds[{i}] has {tuple(pair[1].shape)}; the two "
-                "must have one shape: use expand"
-            )

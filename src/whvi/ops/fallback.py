@@ -3,7 +3,6 @@
 The transform is two matrix products, H_D = H_a kron H_b with a, b about sqrt(D): the fastest form torch offers.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from math import prod
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from whvi.ops import reference
-from whvi.ops.checks import check_input, check_pairs, compute_dtype
+from whvi.ops.checks import check_input, compute_dtype
 from whvi.ops.precision import full_precision
 
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -149,38 +148,6 @@ def noisy_bias_backward(dy: Tensor, log_std: Tensor, seed: Tensor, offset: int, 
         return dmean, empty
     moment = (wide * _noise(dy, seed, offset, wide.dtype)).reshape(shape).sum(-2)
     return dmean, moment * log_std.exp()
-
-
-def energy(
-    means: Sequence[Tensor],
-    log_stds: Sequence[Tensor],
-    square: float,
-    exponential: float,
-    linear: float,
-    constant: float,
-) -> Tensor:
-    """Sum of square * m^2 + exponential * exp(2 l) + linear * l + constant over all elements; at least one pair."""
-    check_pairs(means, log_stds)
-    mean, log_std = (torch.cat([v.flatten() for v in vectors]) for vectors in (means, log_stds))  # few, long operations
-    terms = square * mean.square() + exponential * (2 * log_std).exp() + linear * log_std
-    return terms.sum() + constant * mean.numel()
-
-
-def energy_backward(
-    grad: Tensor,
-    means: Sequence[Tensor],
-    log_stds: Sequence[Tensor],
-    square: float,
-    exponential: float,
-    linear: float,
-    constant: float,
-) -> list[Tensor]:
-    """Gradients of all means, then of all log_stds; differentiable themselves."""
-    by_square, by_exponential, by_linear = (2 * square) * grad, (2 * exponential) * grad, linear * grad
-    return [
-        *(by_square * m.contiguous() for m in means),
-        *(by_exponential * (2 * s.contiguous()).exp() + by_linear for s in log_stds),
-    ]
 
 
 def _reduced(part: Tensor, operand: Tensor) -> Tensor:

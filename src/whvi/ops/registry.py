@@ -2,7 +2,7 @@
 
 Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of K blocks.
 Those of the bias begin with the axes of seed: y (groups..., rows..., N), mean and log_std (groups..., N).
-The public functions in ``transform``, ``chain``, ``bias``, ``energy`` and ``noise`` add checks, broadcasting, autograd
+The public functions in ``transform``, ``chain``, ``bias`` and ``noise`` add checks, broadcasting, autograd
 and vmap.
 
 In graphs (torch.compile, torch.export) an operator carries autograd. Eager execution records an autograd.Function and
@@ -23,7 +23,6 @@ _CHAIN = (
     "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
     "SymInt offset, SymInt[] lead, SymInt groups, SymInt rows, SymInt blocks, int varies, float scale"
 )
-_ENERGY = "Tensor[] means, Tensor[] log_stds, float square, float exponential, float linear, float constant"
 SCHEMAS = {
     "fwht": "(Tensor x, float scale) -> Tensor",
     "fwht_out": "(Tensor x, float scale, Tensor(a!) out) -> ()",
@@ -32,24 +31,18 @@ SCHEMAS = {
     "chain_backward": f"(Tensor dy, {_CHAIN}, int needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     "noisy_bias": "(Tensor y, Tensor mean, Tensor log_std, Tensor seed, SymInt offset) -> Tensor",
     "noisy_bias_backward": "(Tensor dy, Tensor log_std, Tensor seed, SymInt offset, int needs) -> (Tensor, Tensor)",
-    "energy": f"({_ENERGY}) -> Tensor",
-    "energy_backward": f"(Tensor grad, {_ENERGY}) -> Tensor[]",
 }
-EAGER = ("energy", "energy_backward")
-"""In graphs, torch's own operations serve as well: these have no autograd."""
 
 _library = torch.library.Library("whvi", "DEF")
 for _name, _schema in SCHEMAS.items():
     _library.define(_name + _schema)
-for _name in EAGER:
-    _library.impl(_name, torch.library.fallthrough_kernel, "Autograd")
 
 
 def _install(backend: Any, key: str) -> None:
     """Register a backend whose chain takes canonical shapes (R, B or 1, K or 1, D).
 
-    The bias is elementwise apart from its normals, which come by the operator, and the energy is a sum: one form of
-    them in torch serves every backend.
+    The bias is elementwise apart from its normals, which come by the operator: one form of it in torch serves every
+    backend.
     """
     kernels = {
         "fwht": backend.fwht,
@@ -59,8 +52,6 @@ def _install(backend: Any, key: str) -> None:
         "chain_backward": canonical.backward(backend.chain_backward),
         "noisy_bias": fallback.noisy_bias,
         "noisy_bias_backward": fallback.noisy_bias_backward,
-        "energy": fallback.energy,
-        "energy_backward": fallback.energy_backward,
     }
     for name, kernel in kernels.items():
         _library.impl(name, kernel, key)
@@ -68,8 +59,6 @@ def _install(backend: Any, key: str) -> None:
 
 # The pure-torch form serves every device; a kernel registered for one device takes its place there.
 _install(fallback, "CompositeExplicitAutograd")
-# torch loops over the batch of torch.autograd.grad(is_grads_batched=True) by itself, but not for lists of tensors.
-_library.impl("energy_backward", fallback.energy_backward, "Batched")
 native.load()
 if torch.cuda.is_available() and native.triton_version() is not None:
     from whvi.ops import triton_backend
@@ -118,14 +107,6 @@ def _fake_noisy_bias_backward(
     return mean, std
 
 
-def _fake_energy(means: list[Tensor], *rest: Any) -> Tensor:
-    return means[0].new_empty(())
-
-
-def _fake_energy_backward(grad: Tensor, means: list[Tensor], log_stds: list[Tensor], *rest: Any) -> list[Tensor]:
-    return [torch.empty_like(vector, memory_format=torch.contiguous_format) for vector in (*means, *log_stds)]
-
-
 for _name in SCHEMAS:
     torch.library.register_fake(f"whvi::{_name}", globals()[f"_fake_{_name}"], lib=_library)
 
@@ -170,5 +151,3 @@ chain: Callable[..., Tensor] = _direct("chain")
 chain_backward: Callable[..., tuple[Tensor, ...]] = _direct("chain_backward")
 noisy_bias: Callable[..., Tensor] = _direct("noisy_bias")
 noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = _direct("noisy_bias_backward")
-energy: Callable[..., Tensor] = _direct("energy")
-energy_backward: Callable[..., list[Tensor]] = _direct("energy_backward")
