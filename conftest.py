@@ -2,4 +2,6 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/whvi/ops/triton_backend.py"]
+collect_ignore = ["src/whvi/tables.py"]  # an old import path, which warns
+if not find_spec("triton"):
+    collect_ignore.append("src/whvi/ops/triton_backend.py")

@@ -14,7 +14,8 @@ import whvi
 from whvi import errors
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ["tensorboard", "matplotlib", "pandas", "sklearn", "scipy", "typer", "rich", "triton", "whvi_paper"]
+HEAVY = ["tensorboard", "matplotlib", "pandas", "sklearn", "scipy", "typer", "rich", "triton"]
+HEAVY += ["jinja2", "whvi_paper", "whvi_tables"]
 
 
 def project() -> dict[str, object]:
@@ -27,7 +28,7 @@ def test_version_has_one_home() -> None:
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-@pytest.mark.parametrize("package", ["whvi", "whvi_paper"])
+@pytest.mark.parametrize("package", ["whvi", "whvi_paper", "whvi_tables"])
 def test_package_is_typed(package: str) -> None:
     assert resources.files(package).joinpath("py.typed").is_file()
 

@@ -1,6 +1,7 @@
 """Commands that another package adds, such as the one that makes exhibits."""
 
 import sys
+import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -43,6 +44,18 @@ def test_unknown_exhibit_names_the_known_ones(
 def test_help_has_an_example(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "reproduce", "--help") == 0
     assert "Example: whvi reproduce" in capsys.readouterr().out
+
+
+def test_stated_commands_are_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """By pyproject.toml itself, whatever is installed."""
+    stated = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]["entry-points"]
+    entries = [EntryPoint(name, value, "whvi.commands") for name, value in stated["whvi.commands"].items()]
+    monkeypatch.setattr(cli, "entry_points", lambda group: entries)
+    assert run(monkeypatch, "--help") == 0
+    output = capsys.readouterr()
+    assert output.err == ""
+    commands = ("doctor", "bench", "summary", "fit", "predict", "reproduce", "demo", "train", "report", "results")
+    assert all(f" {name} " in output.out for name in commands)
 
 
 def test_broken_plug_in_does_not_spoil_the_other_commands(

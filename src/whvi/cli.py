@@ -67,15 +67,12 @@ def build_app() -> "Typer":
         """Say which kernel runs and why, with threads and versions. Exit code 1 when the fallback runs."""
         raise typer.Exit(run_doctor())
 
-    from whvi.tables.commands import add_commands as add_table_commands
-
-    add_table_commands(app)
     add_commands(app)
     return app
 
 
 def add_commands(app: "Typer") -> None:
-    """Commands of installed packages, such as ``reproduce`` of whvi_paper; one that does not load spoils no other."""
+    """Commands of installed packages, such as whvi_tables and whvi_paper; one that does not load spoils no other."""
     for entry in sorted(entry_points(group="whvi.commands"), key=lambda entry: entry.name):
         try:
             entry.load()(app)

@@ -13,8 +13,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from whvi.errors import ArgumentError
 from whvi.io import canonical
-from whvi.tables.columns import MOST_CATEGORIES, Columns, learn_kind
-from whvi.tables.kinds import MISSING, Boolean, Category, Date, Dropped, Number
+from whvi_tables.columns import MOST_CATEGORIES, Columns, learn_kind
+from whvi_tables.kinds import MISSING, Boolean, Category, Date, Dropped, Number
 
 
 def series(*values: object, name: str = "column") -> pd.Series:

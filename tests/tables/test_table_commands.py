@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,16 @@ import pandas as pd
 import pytest
 from table_terminal import QUICK, Run
 
-import whvi.tables.folder
+import whvi_tables.folder
 from whvi.errors import MissingPackageError
 from whvi.sklearn import WHVIRegressor
-from whvi.tables.commands import friendly
+from whvi_tables.commands import friendly
 
 
 @pytest.fixture
 def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take time, and other tests look at them."""
-    monkeypatch.setattr("whvi.tables.report.pictures", lambda *_: [])
+    monkeypatch.setattr("whvi_tables.report.pictures", lambda *_: [])
 
 
 def test_numbers_from_fit_to_predict(run: Run, tables: Path, diabetes: pd.DataFrame) -> None:
@@ -50,7 +51,7 @@ def test_numbers_from_fit_to_predict(run: Run, tables: Path, diabetes: pd.DataFr
     assert found.columns.tolist() == ["mean", "std", "low_90", "high_90"]
     assert len(found) == 200
     assert ((found["low_90"] < found["mean"]) & (found["mean"] < found["high_90"]) & (found["std"] > 0)).all()
-    loaded = whvi.tables.folder.load(Path("model"))
+    loaded = whvi_tables.folder.load(Path("model"))
     x = loaded.columns.matrix(diabetes).values
     assert found["mean"].to_numpy() == pytest.approx(WHVIRegressor.load("model/estimator").predict(x), rel=1e-12)
     metrics = json.loads(Path("model/metrics.json").read_text())
@@ -178,6 +179,15 @@ def test_missing_package_of_tables_says_how_to_install_it(missing: str) -> None:
         raise ModuleNotFoundError(name=missing)
     with pytest.raises(ModuleNotFoundError, match="a mistake of ours"), friendly():
         raise ModuleNotFoundError("a mistake of ours", name="whvi.nothing")
+
+
+def test_old_import_path_warns_and_gives_the_same_objects() -> None:
+    for name in [name for name in sys.modules if name == "whvi.tables" or name.startswith("whvi.tables.")]:
+        del sys.modules[name]
+    with pytest.warns(DeprecationWarning, match="whvi.tables has moved: import whvi_tables"):
+        old = import_module("whvi.tables.folder")
+    assert old is whvi_tables.folder
+    assert import_module("whvi.tables").folder is old
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])

@@ -13,10 +13,10 @@ import pytest
 
 from whvi.errors import ArgumentError, CheckpointError
 from whvi.io import canonical, record
-from whvi.tables import folder
-from whvi.tables.fitting import Fitted, fit_table
-from whvi.tables.judging import Numbers
-from whvi.tables.settings import Settings
+from whvi_tables import folder
+from whvi_tables.fitting import Fitted, fit_table
+from whvi_tables.judging import Numbers
+from whvi_tables.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics as reference
 
-from whvi.tables.judging import LEVELS, Classes, Metric, Numbers
+from whvi_tables.judging import LEVELS, Classes, Metric, Numbers
 
 
 @pytest.fixture

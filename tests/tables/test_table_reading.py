@@ -8,7 +8,7 @@ from pandas.testing import assert_frame_equal
 
 from whvi.errors import ArgumentError
 from whvi.io import atomic
-from whvi.tables.reading import read_table, write_table
+from whvi_tables.reading import read_table, write_table
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from whvi.page import check_svg
-from whvi.tables.fitting import Fitted, fit_table
-from whvi.tables.report import MOST_ROWS, headline, page
-from whvi.tables.settings import Settings
+from whvi_tables.fitting import Fitted, fit_table
+from whvi_tables.report import MOST_ROWS, headline, page
+from whvi_tables.settings import Settings
 
 WILD = "<b>price</b> & $tax_{$"
 SETTINGS = {

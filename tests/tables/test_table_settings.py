@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from whvi.errors import ArgumentError
-from whvi.tables.settings import _READERS, Settings, settle
-from whvi.tables.task import Task
+from whvi_tables.settings import _READERS, Settings, settle
+from whvi_tables.task import Task
 
 ALL = """
 target = "price"

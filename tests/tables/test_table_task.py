@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from whvi.errors import ArgumentError
-from whvi.tables.task import Target, Task, has_target, held_out, read_target
+from whvi_tables.task import Target, Task, has_target, held_out, read_target
 
 REGRESSION, CLASSIFICATION = Task
 

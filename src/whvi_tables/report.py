@@ -13,11 +13,11 @@ import torch
 
 import whvi
 from whvi.page import check_svg, frame
-from whvi.tables.fitting import Fitted
-from whvi.tables.judging import Classes, Judgement, Metric, Numbers
-from whvi.tables.pictures import Picture, pictures
-from whvi.tables.settings import Settings
-from whvi.tables.style import STYLE
+from whvi_tables.fitting import Fitted
+from whvi_tables.judging import Classes, Judgement, Metric, Numbers
+from whvi_tables.pictures import Picture, pictures
+from whvi_tables.settings import Settings
+from whvi_tables.style import STYLE
 
 MOST_ROWS = 200
 """Held-out rows in the page."""

@@ -1,7 +1,7 @@
 """Tables from files and back: csv, tsv and parquet, by the end of the name.
 
 The fields of a csv stay the texts they are, so that ``007`` and ``NA`` come back unchanged; what a column means is
-decided in one place, ``whvi.tables.columns``. Only ``1,5`` in a table of semicolons becomes ``1.5``.
+decided in one place, ``whvi_tables.columns``. Only ``1,5`` in a table of semicolons becomes ``1.5``.
 """
 
 import io

@@ -12,10 +12,10 @@ from typing import Any
 
 from whvi.errors import ArgumentError, CheckpointError
 from whvi.io import atomic, canonical, record
-from whvi.tables.columns import Columns
-from whvi.tables.fitting import ESTIMATORS, Fitted, Model
-from whvi.tables.reading import check_writable
-from whvi.tables.task import Task
+from whvi_tables.columns import Columns
+from whvi_tables.fitting import ESTIMATORS, Fitted, Model
+from whvi_tables.reading import check_writable
+from whvi_tables.task import Task
 
 FORMAT = "whvi table model"
 VERSION = 1

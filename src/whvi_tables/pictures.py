@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from whvi.page import figure_svg
 from whvi.predictive import plots, reliability
-from whvi.tables.judging import BINS, LEVELS, Classes, Judgement, Numbers
+from whvi_tables.judging import BINS, LEVELS, Classes, Judgement, Numbers
 
 History = Mapping[str, Sequence[float]]
 

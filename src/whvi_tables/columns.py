@@ -9,7 +9,7 @@ from pandas import DataFrame, Series
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
 from whvi.errors import ArgumentError
-from whvi.tables.kinds import (
+from whvi_tables.kinds import (
     MOST_NUMBERS,
     TRUTH,
     Array,

@@ -10,10 +10,10 @@ from pandas import DataFrame
 
 from whvi.errors import ArgumentError
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
-from whvi.tables.columns import Columns
-from whvi.tables.judging import LEVELS, Classes, Judgement, Numbers
-from whvi.tables.settings import Settings
-from whvi.tables.task import Task, has_target, held_out, read_target
+from whvi_tables.columns import Columns
+from whvi_tables.judging import LEVELS, Classes, Judgement, Numbers
+from whvi_tables.settings import Settings
+from whvi_tables.task import Task, has_target, held_out, read_target
 
 ESTIMATORS = {Task.REGRESSION: WHVIRegressor, Task.CLASSIFICATION: WHVIClassifier}
 

@@ -10,7 +10,7 @@ import typer
 from whvi.errors import ArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
-    from whvi.tables.fitting import Fitted
+    from whvi_tables.fitting import Fitted
 
 PACKAGES = ("matplotlib", "pandas", "pyarrow", "sklearn")
 INTERRUPTED = 130
@@ -46,10 +46,10 @@ def fit(
     with friendly():
         from rich.console import Console
 
-        from whvi.tables import folder, report
-        from whvi.tables.fitting import fit_table
-        from whvi.tables.reading import read_table
-        from whvi.tables.settings import settle
+        from whvi_tables import folder, report
+        from whvi_tables.fitting import fit_table
+        from whvi_tables.reading import read_table
+        from whvi_tables.settings import settle
 
         settings = settle(options, config)
         folder.check_free(settings.out, force)
@@ -85,9 +85,9 @@ def predict(
     with friendly():
         from rich.console import Console
 
-        from whvi.tables import folder
-        from whvi.tables.predicting import beside, predict_table
-        from whvi.tables.reading import check_kind, check_writable, read_table, write_table
+        from whvi_tables import folder
+        from whvi_tables.predicting import beside, predict_table
+        from whvi_tables.reading import check_kind, check_writable, read_table, write_table
 
         check_kind(out)
         check_writable(out)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whvi.errors import ArgumentError
-from whvi.tables.task import Task
+from whvi_tables.task import Task
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import numpy as np
 from pandas import DataFrame, concat
 
 from whvi.errors import ArgumentError
-from whvi.tables.fitting import Model
-from whvi.tables.judging import entropy
-from whvi.tables.kinds import Array
-from whvi.tables.task import Task
+from whvi_tables.fitting import Model
+from whvi_tables.judging import entropy
+from whvi_tables.kinds import Array
+from whvi_tables.task import Task
 
 
 def predict_table(model: Model, x: Array, level: float) -> DataFrame:
