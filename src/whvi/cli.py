@@ -36,7 +36,7 @@ def main() -> None:
     except (WhviError, OSError) as error:  # a mistake of the caller, not of the program: no traceback
         fail(str(error))
     except ModuleNotFoundError as error:
-        if error.name not in ("joblib", "matplotlib", "pooch", "python_calamine"):
+        if error.name not in ("jinja2", "joblib", "matplotlib", "pooch", "python_calamine"):
             raise
         fail(f"this command needs {error.name}, install it with: pip install 'whvi[paper]'")
 

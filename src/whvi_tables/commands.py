@@ -12,7 +12,7 @@ from whvi.errors import ArgumentError, MissingPackageError
 if TYPE_CHECKING:
     from whvi_tables.fitting import Fitted
 
-PACKAGES = ("matplotlib", "pandas", "pyarrow", "sklearn")
+PACKAGES = ("jinja2", "matplotlib", "pandas", "pyarrow", "sklearn")
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as shells have it."""
 

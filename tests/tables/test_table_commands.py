@@ -169,7 +169,7 @@ def test_interrupt_is_one_line_and_leaves_nothing(run: Run, tables: Path, monkey
     assert sorted(tables.iterdir()) == before
 
 
-@pytest.mark.parametrize("missing", ["pandas", "sklearn.base", "matplotlib.figure"])
+@pytest.mark.parametrize("missing", ["jinja2", "pandas", "sklearn.base", "matplotlib.figure"])
 def test_missing_package_of_tables_says_how_to_install_it(missing: str) -> None:
     package = missing.partition(".")[0]
     with (

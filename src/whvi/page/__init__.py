@@ -1,6 +1,9 @@
-"""Reports as one page of HTML that needs nothing but itself: the frame of a page, its style, drawings in it."""
+"""Reports as one page of HTML that needs nothing but itself: templates, one style sheet, drawings.
 
-from whvi.page.frame import frame
+For packages that write reports; their extras bring Jinja2.
+"""
+
+from whvi.page.render import render
 from whvi.page.svg import check_svg, figure_svg
 
-__all__ = ["check_svg", "figure_svg", "frame"]
+__all__ = ["check_svg", "figure_svg", "render"]

@@ -1,8 +1,8 @@
 """The report: all exhibits as one page of HTML, as Markdown, as JSON and in the terminal.
 
 ``standing`` says how a number stands to the paper's, ``compare`` makes tables of such numbers for the exhibits.
-``summary`` is what all forms of the report begin with; ``page`` (in the frame of ``whvi.page``), ``document`` and
-``results`` are these forms, ``commands`` the door to them.
+``summary`` is what all forms of the report begin with; ``page`` (a template that extends that of ``whvi.page``),
+``document`` and ``results`` are these forms, ``commands`` the way to them.
 """
 
 from whvi_paper.report.compare import comparison_table
