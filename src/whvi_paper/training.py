@@ -15,6 +15,7 @@ from whvi.likelihoods import Categorical, Gaussian, Likelihood
 from whvi.predictive import predict
 from whvi.predictive.calibration import coverage, ece
 from whvi.predictive.metrics import error_rate
+from whvi.scaling import Scaling
 from whvi_paper import recipe
 from whvi_paper.data import LoadedDataset, Split, load, split
 from whvi_paper.jobs import Inputs, Report, Results
@@ -100,10 +101,9 @@ class Standardised:
         self.scale = torch.ones(1, dtype=torch.float64)
         self.log_volume = 0.0
         if task == "regression":
-            mean, self.scale = y.mean(0), y.std(0)
-            self.log_volume = float(self.scale.log().sum())
-            y, test_y = ((part - mean) / self.scale for part in (y, test_y))
-            y, test_y = y.float(), test_y.float()
+            scaling = Scaling.of(y.numpy(), correction=1)
+            self.scale, self.log_volume = torch.from_numpy(scaling.scale), scaling.log_volume
+            y, test_y = (torch.from_numpy(scaling.forward(part.numpy())).float() for part in (y, test_y))
         self.train, self.test = (x, y), (test_x, test_y)
 
 

@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
-from whvi.inference import History, Moment
+from whvi.inference.seeds import mix
 from whvi.likelihoods import Gaussian
 from whvi.predictive import predict
 from whvi.sklearn import WHVIRegressor
-from whvi.sklearn.training import Data, Guard, Training, apart, go_on, make_network
+from whvi.sklearn.training import Data, Training, apart, go_on, make_network, train
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
@@ -157,24 +157,32 @@ def test_a_chunk_of_a_stream_stands_for_all_rows_seen() -> None:
 
 
 def test_early_stopping_keeps_the_best() -> None:
+    x = torch.linspace(-1.0, 1.0, 40).unsqueeze(-1)
+    y = x.sin() + 0.3 * torch.randn(40, 1)
+    data, looks = Data(x[::2], y[::2], torch.ones(20)), Data(x[1::2], y[1::2], torch.ones(20))
+    likelihood = Gaussian()
+    model, settings = make_network(1, (32,), likelihood, "diagonal", 0), Training(2000, 20, 0.05, seed=0, patience=2)
+    found = train(model, likelihood, data, looks, settings)
+    values = found["validation_mnll"]
+    assert found["step"][-1] < 2000
+    assert len(values) - 1 - int(np.argmin(values)) == 2  # the second look in a row that is no better
+    own = predict(model, looks.x, 16, likelihood=likelihood, seed=mix(0, "validation"))
+    assert float(own.mnll(looks.y)) == min(values)
+
+
+def test_weights_of_validation_rows_count_relative_to_their_mean() -> None:
     x = torch.linspace(-1.0, 1.0, 20).unsqueeze(-1)
-    likelihood, data = Gaussian(), Data(x, x.clone(), torch.ones(20))
-    model = make_network(1, (8,), likelihood, "diagonal", 0)
-    guard = Guard(model, likelihood, data, Training(1, 1, 0.1, seed=0, patience=2))
-    best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    moments = [Moment(step, None, History(1)) for step in (1, 2, 3)]  # type: ignore[arg-type]
-    assert not guard(moments[0])
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(5.0)
-        likelihood.log_variance.add_(-3.0)
-    assert not guard(moments[1])
-    assert guard(moments[2])  # the second look in a row that is no better
-    assert guard.values[2] > guard.values[1]
-    guard.restore_best()
-    assert all(torch.equal(tensor, best[name]) for name, tensor in model.state_dict().items())
-    own = predict(model, x, 16, likelihood=likelihood, seed=0)
-    assert float(own.mnll(x)) == pytest.approx(guard.values[1], abs=0.3)
+    data, settings = Data(x, x.clone(), torch.ones(20)), Training(50, 20, 0.01, seed=0)
+
+    def looks(weight: torch.Tensor) -> list[float]:
+        likelihood = Gaussian()
+        model = make_network(1, (8,), likelihood, "diagonal", 0)
+        return train(model, likelihood, data, Data(x, x + 0.5 * (x > 0), weight), settings)["validation_mnll"]
+
+    once, thrice = looks(torch.ones(20)), looks(torch.full((20,), 3.0))
+    assert once == thrice
+    left = looks(1.0 + 9.0 * (x[:, 0] < 0))
+    assert left[-1] < once[-1]  # where targets are as in training
 
 
 def test_early_stopping_in_a_fit(table: Table) -> None:

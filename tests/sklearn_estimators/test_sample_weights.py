@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
+from whvi.scaling import Scaling
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
-from whvi.sklearn.rows import Scaling, merged
+from whvi.sklearn.rows import merged
 from whvi.sklearn.weighted import Weighted, with_weights
 
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 40, "learning_rate": 0.05, "random_state": 0}

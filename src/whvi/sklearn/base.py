@@ -18,9 +18,10 @@ from whvi.errors import ArgumentError
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Likelihood
 from whvi.predictive import Prediction, predict
+from whvi.scaling import Array, Scaling
 from whvi.sklearn import saving
 from whvi.sklearn.parameters import Parameters, checked
-from whvi.sklearn.rows import Array, Rows, Scaling
+from whvi.sklearn.rows import Rows
 from whvi.sklearn.training import (
     FROZEN_STEPS,
     LEAST_APART,
@@ -196,13 +197,13 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _record(self, found: History) -> None:
         """Add the curves of a run to the history, with densities of targets as they are, not standardised."""
-        volume, before = float(np.log(self.y_scaling_.scale).sum()), self._steps_done()
+        volume, before = self.y_scaling_.log_volume, self._steps_done()
         more = {
             "step": [before + step for step in found["step"]],
             "elbo": found["elbo"],
             "validation_mnll": [value + volume for value in found["validation_mnll"]],
         }
-        # New lists: those of before are still there if the fit is given up.
+        # Build new lists, so that a failed fit leaves history_ unchanged.
         self.history_ = {name: values + more[name] for name, values in self.history_.items()}
 
     def _finish(self) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from whvi.sklearn.rows import Array
+from whvi.scaling import Array
 
 PRIOR_ROWS = 30.0
 """How many rows the belief counts for that predictions are as wide as they should be."""

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.likelihoods import Categorical, Likelihood
+from whvi.scaling import Array, Scaling
 from whvi.sklearn.base import WHVIEstimator
-from whvi.sklearn.rows import Array, Rows, Scaling, finite, merged
+from whvi.sklearn.rows import Rows, finite, merged
 
 
 class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]

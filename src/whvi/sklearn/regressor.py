@@ -13,10 +13,11 @@ from torch import Tensor
 from whvi.errors import ShapeError
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Gaussian, Likelihood
+from whvi.scaling import Array, Scaling
 from whvi.sklearn.base import WHVIEstimator
 from whvi.sklearn.calibration import spread_of
 from whvi.sklearn.parameters import NOISE, checked
-from whvi.sklearn.rows import Array, Rows, Scaling, finite, merged
+from whvi.sklearn.rows import Rows, finite, merged
 from whvi.sklearn.training import START_VARIANCE
 
 

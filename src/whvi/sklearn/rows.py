@@ -1,14 +1,11 @@
-"""Rows of a table as a fit sees them: each once, with a weight, in an order of their own; and standardised."""
+"""Rows of a table as a fit sees them: each once, with a weight, in an order of their own."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whvi.errors import ArgumentError
-
-Array = NDArray[Any]
+from whvi.scaling import Array
 
 
 @dataclass(frozen=True)
@@ -50,51 +47,6 @@ def merged(x: Array, y: Array, weight: Array) -> Rows:
     table = table[order]
     first = np.flatnonzero(np.concatenate([[True], (table[1:] != table[:-1]).any(axis=1)]))
     return Rows(table[first, : x.shape[1]], table[first, x.shape[1] :], np.add.reduceat(weight[kept][order], first))
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """(values - mean) / scale for each column; a column that is constant has scale 1.
-
-    Law: of the rows it was made of, each column has weighted mean 0 and variance 1, or is 0.
-    """
-
-    mean: Array
-    """(columns,)."""
-    scale: Array
-    """(columns,), positive."""
-
-    @classmethod
-    def of(cls, values: Array, weight: Array) -> "Scaling":
-        """That of a table (N, columns) whose rows have weights (N,); ArgumentError if a variance is no float64.
-
-        >>> Scaling.of(np.array([[1.0, 7.0], [3.0, 7.0]]), np.ones(2))
-        Scaling(mean=array([2., 7.]), scale=array([1., 1.]))
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.average(values, axis=0, weights=weight)
-            scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weight))
-        if len(bad := np.flatnonzero(~np.isfinite(scale))):
-            largest = np.abs(values[:, bad[0]]).max()
-            raise ArgumentError(
-                f"column {bad[0]} has numbers up to {largest:.3g}, too large for a variance; correct or rescale them"
-            )
-        # What rounding leaves of a constant column is no scale.
-        constant = scale <= 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny)
-        return cls(mean, np.where(constant, 1.0, scale))
-
-    @classmethod
-    def none(cls, columns: int) -> "Scaling":
-        """Values as they are."""
-        return cls(np.zeros(columns), np.ones(columns))
-
-    def forward(self, values: Array) -> Array:
-        """Standardised."""
-        return np.asarray((values - self.mean) / self.scale)
-
-    def back(self, values: Array) -> Array:
-        """As they were."""
-        return np.asarray(values * self.scale + self.mean)
 
 
 def finite(values: Array) -> Array:

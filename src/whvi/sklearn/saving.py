@@ -8,7 +8,7 @@ import torch
 
 from whvi.errors import CheckpointError
 from whvi.io import checkpoint
-from whvi.sklearn.rows import Array, Scaling
+from whvi.scaling import Array, Scaling
 from whvi.sklearn.training import OptimiserState
 
 FORMAT = "whvi estimator"

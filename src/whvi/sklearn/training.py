@@ -1,7 +1,6 @@
 """How the network of an estimator is made and trained."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, exp, nan
 from typing import Any
@@ -12,13 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, CosineDecay, EarlyStopping, Fit, Moment, fit
+from whvi.inference import SVI, CosineDecay, EarlyStopping, fit
+from whvi.inference.history import History as RunHistory
 from whvi.inference.seeds import mix
-from whvi.inference.stopping import Watch
 from whvi.inference.svi import SVIRun
 from whvi.likelihoods import Likelihood
 from whvi.nn import MeanFieldLinear, WHVILinear
-from whvi.predictive import predict
 from whvi.sklearn.weighted import Weighted, with_weights
 
 LEAST_APART = 10
@@ -92,12 +90,16 @@ class Data:
     weight: Tensor
     """(N,)."""
 
-    def for_training(self, likelihood: Likelihood, factor: float = 1.0) -> tuple[Likelihood, tuple[Tensor, Tensor]]:
-        """A likelihood that counts each row ``factor`` times its weight, and the data for it."""
-        weight = self.weight * factor
-        if bool((weight == 1.0).all()):
-            return likelihood, (self.x, self.y)
-        return Weighted(likelihood), (self.x, with_weights(self.y, weight))
+    def counted(self, factor: float | Tensor) -> "Data":
+        """Each row as ``factor`` times as many."""
+        return replace(self, weight=self.weight * factor)
+
+
+def for_likelihood(likelihood: Likelihood, *parts: Data) -> tuple[Likelihood, list[tuple[Tensor, Tensor]]]:
+    """A likelihood that counts each row by its weight, and the data for it; plain ones where each row counts once."""
+    if all(bool((part.weight == 1.0).all()) for part in parts):
+        return likelihood, [(part.x, part.y) for part in parts]
+    return Weighted(likelihood), [(part.x, with_weights(part.y, part.weight)) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -112,39 +114,15 @@ class Training:
     progress: bool = False
 
 
-@dataclass
-class Guard:
-    """Looks at validation rows now and then, ends a run that no longer becomes better, and knows its best tensors."""
-
-    model: nn.Module
-    likelihood: Likelihood
-    data: Data
-    settings: Training
-    values: dict[int, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.watch = Watch(EarlyStopping(patience=self.settings.patience))
-        self.parts = nn.ModuleList([self.model, self.likelihood])
-
-    def __call__(self, moment: Moment) -> bool:
-        """Weighted mean of minus the log predictive density; True to stop."""
-        seed = mix(self.settings.seed, "validation")
-        found = predict(self.model, self.data.x, 16, likelihood=self.likelihood, seed=seed).log_prob(self.data.y)
-        value = -float((found * self.data.weight).sum() / self.data.weight.sum())
-        self.values[moment.step] = value
-        return self.watch.look(value, self.parts.state_dict())
-
-    def restore_best(self) -> None:
-        """The tensors of the best look."""
-        if self.watch.tensors:
-            self.parts.load_state_dict(self.watch.tensors)
-
-
 def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data | None, settings: Training) -> History:
-    """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps."""
+    """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps.
+
+    With ``validation`` it stops after ``patience`` windows without a better MNLL of these rows, and goes back to the
+    best. There, weights count relative to their mean; a row of weight w is one function's prediction of w such rows.
+    """
     every = ceil(settings.steps / LOOKS)
-    guard = None if validation is None else Guard(model, likelihood, validation, settings)
-    law, pair = data.for_training(likelihood)
+    looked_at = [] if validation is None else [validation.counted(1.0 / validation.weight.mean())]
+    law, (pair, *looks) = for_likelihood(likelihood, data, *looked_at)
     result = fit(
         model,
         law,
@@ -153,23 +131,21 @@ def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data
         algorithm=SVI(settings.learning_rate, schedule=CosineDecay(settings.steps)),
         batch_size=settings.batch_size,
         seed=settings.seed,
-        callback=guard,
-        callback_every=every,
+        validation=looks[0] if looks else None,
+        early_stopping=EarlyStopping(every=every, patience=settings.patience) if looks else None,
         record_every=every,
         progress=settings.progress,
     )
-    if guard is not None:
-        guard.restore_best()
-    return curves(result, {} if guard is None else guard.values)
+    return curves(result.history)
 
 
-def curves(result: Fit, looks: Mapping[int, float]) -> History:
+def curves(history: RunHistory) -> History:
     """Step, bound, and validation MNLL (nan where nobody looked) of each window."""
-    steps = result.history.steps
+    looks = dict(history.validation)
     return {
-        "step": list(steps),
-        "elbo": list(result.history.elbo),
-        "validation_mnll": [looks.get(step, nan) for step in steps],
+        "step": list(history.steps),
+        "elbo": list(history.elbo),
+        "validation_mnll": [looks.get(step, nan) for step in history.steps],
     }
 
 
@@ -196,7 +172,7 @@ def go_on(
     state: OptimiserState | None,
 ) -> tuple[History, OptimiserState]:
     """One pass over more rows, at the full rate, as a part of ``seen`` rows; its curves and the optimiser's state."""
-    law, pair = data.for_training(likelihood, seen / float(data.weight.sum()))
+    law, (pair,) = for_likelihood(likelihood, data.counted(seen / float(data.weight.sum())))
     steps = ceil(len(data.x) / settings.batch_size)
     result = fit(
         model,
@@ -209,7 +185,7 @@ def go_on(
         record_every=steps,
         progress=False,
     )
-    return curves(result, {}), (result.run.tensors(), result.run.numbers())
+    return curves(result.history), (result.run.tensors(), result.run.numbers())
 
 
 def apart(rows: int, share: float, seed: int) -> NDArray[np.bool_]:

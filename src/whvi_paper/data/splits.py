@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whvi.errors import ArgumentError
+from whvi.scaling import Scaling
 from whvi_paper.data.table import LoadedDataset, Task
 
 SCALINGS = ("standard", "clipped")
@@ -28,15 +29,14 @@ class Split:
 
 @dataclass(frozen=True)
 class Scale:
-    """x -> (x clipped to low ... high - mean) / std, one constant for each feature.
+    """x -> (x clipped to low ... high - mean) / std, one constant for each feature, of ``whvi.scaling``.
 
     Law: on the rows it was fitted to every feature has mean 0 and std 1, or is 0 where it is constant.
     """
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64]
+    rest: Scaling
 
     @classmethod
     def fit(cls, x: NDArray[np.float64], clipped: float = 0.0) -> "Scale":
@@ -47,15 +47,11 @@ class Scale:
         """
         open_ended = np.full((2, x.shape[1]), [[-np.inf], [np.inf]])
         low, high = np.quantile(x, [clipped, 1 - clipped], axis=0) if clipped else open_ended
-        x = np.clip(x, low, high)
-        mean, std = x.mean(0), x.std(0)
-        # The mean of equal numbers can miss them by a rounding error, which must not be blown up to a feature.
-        constant = std <= 1e-12 * np.maximum(1.0, np.abs(mean))
-        return cls(low, high, mean, np.where(constant, 1.0, std))
+        return cls(low, high, Scaling.of(np.clip(x, low, high)))
 
     def __call__(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scale rows (N, F)."""
-        return (np.clip(x, self.low, self.high) - self.mean) / self.std
+        return self.rest.forward(np.clip(x, self.low, self.high))
 
 
 def split(data: LoadedDataset, index: int, scaling: str = "standard") -> Split:

@@ -15,6 +15,7 @@ from whvi.errors import ArgumentError
 from whvi.inference import SVI, Moment
 from whvi.likelihoods import Gaussian
 from whvi.models import RandomFeatureGP
+from whvi.scaling import Scaling
 from whvi_paper.data import LoadedDataset, load
 from whvi_paper.jobs import Inputs, Report, Results
 from whvi_paper.processes import inducing
@@ -45,7 +46,7 @@ def divided(data: LoadedDataset, seed: int) -> Parts:
     x = (x - x.min(0)) / (x.max(0) - x.min(0))
     rows = np.random.default_rng(seed).permutation(len(x))
     train, test = np.split(rows, [int(TRAINING_SHARE * len(x))])
-    y = (y - y[train].mean(0)) / y[train].std(0)
+    y = Scaling.of(y[train]).forward(y)
     return Parts(*(torch.from_numpy(part).float() for part in (x[train], y[train], x[test], y[test])))
 
 
