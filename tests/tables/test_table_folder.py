@@ -10,13 +10,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 
 from whvi.errors import ArgumentError, CheckpointError
 from whvi.io import canonical, record
 from whvi_tables import folder
 from whvi_tables.fitting import Fitted, fit_table
 from whvi_tables.judging import Numbers
+from whvi_tables.predicting import predict_table
+from whvi_tables.reading import read_table
 from whvi_tables.settings import Settings
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +55,14 @@ def test_loaded_model_predicts_the_same_bits(fitted: Fitted, model: Path) -> Non
     found = json.loads((model / "metrics.json").read_text())
     assert found["metrics"]["RMSE"]["model"] == fitted.judgement.metrics[0].value
     assert found["held_out_rows"] == 12
+
+
+def test_folder_of_an_earlier_version_is_read() -> None:
+    """golden/ was written by version 0.1.0 while ``whvi.tables`` was a part of whvi, its predictions too."""
+    loaded = folder.load(GOLDEN / "model")
+    assert [kind.kind for kind in loaded.columns.kinds] == ["number", "category", "boolean", "date", "dropped"]
+    x = loaded.columns.matrix(read_table(GOLDEN / "new.csv")).values
+    assert_allclose(predict_table(loaded, x, 0.9), pd.read_csv(GOLDEN / "predictions.csv"), rtol=1e-6)
 
 
 def test_nothing_is_replaced_unasked(fitted: Fitted, model: Path, tmp_path: Path) -> None:
