@@ -5,8 +5,8 @@ import warnings
 from importlib import import_module
 
 _MODULES = (
-    "columns", "commands", "fitting", "folder", "judging", "kinds", "pictures", "predicting", "reading", "report",
-    "settings", "task",
+    "columns", "commands", "fields", "fitting", "folder", "judging", "kinds", "pictures", "predicting", "reading",
+    "report", "settings", "task",
 )  # fmt: skip
 
 warnings.warn("whvi.tables has moved: import whvi_tables", DeprecationWarning, stacklevel=2)

@@ -9,20 +9,8 @@ from pandas import DataFrame, Series
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 
 from whvi.errors import ArgumentError
-from whvi_tables.kinds import (
-    MOST_NUMBERS,
-    TRUTH,
-    Array,
-    Boolean,
-    Category,
-    Date,
-    Dropped,
-    Kind,
-    Number,
-    days,
-    numbers,
-    texts,
-)
+from whvi_tables.fields import MOST_NUMBERS, TRUTH, Array, days, numbers, texts
+from whvi_tables.kinds import Boolean, Category, Date, Dropped, Kind, Number
 
 MOST_CATEGORIES = 50
 """A text with more values than this is a name or a note, not a category."""

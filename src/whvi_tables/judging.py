@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from whvi.predictive import brier, coverage, crps_gaussian, ece, error_rate, interval_width, mnll, rmse
-from whvi_tables.kinds import Array
+from whvi_tables.fields import Array
 
 LEVELS = np.linspace(0.05, 0.95, 19)
 """Of the quantiles whose calibration is shown."""

@@ -1,6 +1,8 @@
 """What a column can be, and how each kind becomes numbers.
 
-A kind is learned from the training rows and is then a plain value: names and numbers that JSON can hold.
+A kind is learned from the training rows and is then a plain value: names and numbers that JSON can hold. That is why
+it is not a ColumnTransformer of scikit-learn, whose fitted state comes back by pickle, or by fitting it again to made-up
+rows. The numbers are those of its transformers, as tests hold; notes on strange fields it does not have.
 
 Law: ``encode`` of any rows is finite, and has one column for each of ``features``.
 """
@@ -11,19 +13,13 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pandas import Series
 
-Array = NDArray[np.float64]
+from whvi_tables.fields import TRUTH, Array, days, numbers, texts
 
-MOST_NUMBERS = 0.9
-"""A text that is a number, or a date, in this share of its values is one, with the others missing."""
-TRUTH = {"true": 1.0, "false": 0.0}
 MISSING = "(missing)"
 """The category of fields without a value."""
-ABSENT = frozenset(["NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"])
-"""Texts that say that there is no value."""
 
 
 class Encoded(NamedTuple):
@@ -224,43 +220,3 @@ class Category(Kind):
         names = ", ".join(repr(name[:40]) for name in sorted(set(strange))[:3])
         note = f"{len(strange)} not seen in training, such as {names}: all zeros" if len(strange) else ""
         return Encoded(hot.astype(np.float64), note)
-
-
-def texts(values: Series) -> Series:
-    """Each value as text without spaces around it; missing ones, also empty texts and those of ABSENT, as missing.
-
-    >>> texts(pd.Series([" a", None, 3, "NA", ""])).dropna().tolist()
-    ['a', '3']
-    """
-    found = filled(values)
-    return found.where(~found.isin(ABSENT))
-
-
-def filled(values: Series) -> Series:
-    """``texts`` in which only missing and empty fields are missing.
-
-    >>> filled(pd.Series([" a", None, 3, "NA", ""])).dropna().tolist()
-    ['a', '3', 'NA']
-    """
-    present = values[values.notna()].map(str).astype(object).str.strip()
-    return present[present != ""].reindex(values.index)
-
-
-def numbers(values: Series) -> Array:
-    """(N) as float64, with NaN for what is no number or not finite."""
-    if not pd.api.types.is_numeric_dtype(values):
-        values = pd.to_numeric(texts(values), errors="coerce")
-    found = values.to_numpy(np.float64, na_value=np.nan)
-    return np.where(np.isfinite(found), found, np.nan)
-
-
-def days(values: Series) -> Array:
-    """(N) days since 1970-01-01 of dates in the form of ISO 8601, with NaN for what is none.
-
-    >>> days(pd.Series(["1970-01-02", "1970-01-01T12:00", "soon"])).tolist()
-    [1.0, 0.5, nan]
-    """
-    typed = pd.api.types.is_datetime64_any_dtype(values)
-    moments = pd.to_datetime(values if typed else texts(values), format="ISO8601", errors="coerce", utc=True)
-    # In microseconds, as nanoseconds end in 2262.
-    return np.asarray((moments.to_numpy("datetime64[us]") - np.datetime64(0, "us")) / np.timedelta64(1, "D"))

@@ -6,9 +6,9 @@ import numpy as np
 from pandas import DataFrame, concat
 
 from whvi.errors import ArgumentError
+from whvi_tables.fields import Array
 from whvi_tables.fitting import Model
 from whvi_tables.judging import entropy
-from whvi_tables.kinds import Array
 from whvi_tables.task import Task
 
 

@@ -9,7 +9,7 @@ from pandas import Series
 from pandas.api.types import is_bool_dtype
 
 from whvi.errors import ArgumentError
-from whvi_tables.kinds import MOST_NUMBERS, TRUTH, filled, numbers, texts
+from whvi_tables.fields import MOST_NUMBERS, TRUTH, filled, numbers, texts
 
 MOST_CLASSES = 10
 """Whole numbers with more values than this are amounts, not classes."""
