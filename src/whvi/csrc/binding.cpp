@@ -8,18 +8,17 @@ void run_fwht(const Tensor& x, double scale, const Tensor& y) {
   const Storage storage = storage_of(x, "x");
   const int64_t dim = x.dim();
   STD_TORCH_CHECK(dim > 0, "whvi: x must have at least one axis");
-  const int64_t size = x.size(dim - 1);
-  const int log2 = log2_size(size);
+  const int64_t size = order(x.size(dim - 1));
   const int64_t rows = x.numel() / size;
   const char* in = (const char*)x.const_data_ptr();
   char* out = (char*)y.mutable_data_ptr();
   if (rows * size <= kGrain) {
-    whvi::active().fwht(storage, in, out, rows, log2, scale);
+    whvi::active().fwht(storage, in, out, rows, size, scale);
     return;
   }
   const size_t bytes = (size_t)size * x.element_size();
   torch::stable::parallel_for(0, rows, std::max<int64_t>(1, kGrain / size), [&](int64_t begin, int64_t end) {
-    whvi::active().fwht(storage, in + begin * bytes, out + begin * bytes, end - begin, log2, scale);
+    whvi::active().fwht(storage, in + begin * bytes, out + begin * bytes, end - begin, size, scale);
   });
 }
 
@@ -90,7 +89,7 @@ struct Inputs {
             d.groups,
             d.rows,
             d.blocks,
-            log2_size(d.size),
+            order(d.size),
             scale,
             operand(&x, 0, d, "x"),
             operand(pointer(s1), 1, d, "s1"),

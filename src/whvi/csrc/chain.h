@@ -2,14 +2,16 @@
 //
 // Rows longer than a block of registers are trees (butterfly.h): ascend() transforms the blocks and then merges them,
 // the middle pass does the top merge of the first H, the product with g and the top split of the second H in
-// registers, and descend() goes back down to the blocks. The backward pass recomputes v = H(s2 x) from x.
+// registers, and descend() goes back down to the blocks. Rows of order m 2^k with m > 1 are m pieces of 2^k elements, each a
+// block or a tree, with the stage of order m in the middle (orders.h). The backward pass recomputes v = H(s2 x) from x.
 
-// Row functions for vectors of W lanes of S's compute type; W = 1 serves rows shorter than a vector.
+// Row functions for vectors of W lanes of S's compute type; fewer lanes serve pieces shorter than a vector.
 template <class S, int W>
 struct Rows {
   using T = Compute<S>;
   using V = Vec<T, W>;
-  static constexpr int N = kRegisters;
+  static constexpr bool kFull = W == kVectorBytes / (int)sizeof(T);
+  static constexpr int N = kFull ? kRegisters : 2;  // fewer lanes serve pieces of at most two vectors: with_lanes
   static constexpr int64_t kBlock = (int64_t)W * N;
 
   // M vectors that lie `distance` elements apart.
@@ -97,6 +99,19 @@ struct Rows {
     S* y;
   };
 
+  static auto reader(const Forward& f) {
+    return [&f](auto& r, int64_t at) __attribute__((always_inline)) {
+      load(r, f.x + at);
+      multiply(r, f.s2 + at);
+    };
+  }
+  static auto writer(const Forward& f) {
+    return [&f](auto& r, int64_t at) __attribute__((always_inline)) {
+      multiply(r, f.s1 + at);
+      store(r, f.y + at);
+    };
+  }
+
   template <int M>
   WHVI_INLINE void forward_block(const Forward& f) {
     V r[M];
@@ -126,19 +141,37 @@ struct Rows {
   static void forward_tree(const Forward& f, int64_t size, T* a) {
     const int radix = top_radix<T>(size, kBlock);
     const int64_t child = size / radix, step = child + kShift<T>;
-    const auto read = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) {
-      load(r, f.x + at);
-      multiply(r, f.s2 + at);
-    };
-    const auto write = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) {
-      multiply(r, f.s1 + at);
-      store(r, f.y + at);
-    };
-    ascend_children(a, step, child, radix, 0, read);
+    ascend_children(a, step, child, radix, 0, reader(f));
     with_radix(radix, [&](auto R) { forward_middle<R>(f, a, step, child); });
-    descend_children(a, step, child, radix, 0, write);
+    descend_children(a, step, child, radix, 0, writer(f));
   }
-  static constexpr int64_t scratch(int64_t size) { return size + 8 * kShift<T>; }
+
+  // Rows of m > 1 pieces: the pieces up, the stage of order m, the product with g, the stage again, and the pieces down.
+  static int64_t piece_step(int64_t piece) { return kFull && piece >= kBlock ? piece + kShift<T> : piece; }
+  static constexpr int kMost = kFull ? N / 2 : N;  // vectors of a piece that is no block
+  template <class Leaf>
+  WHVI_INLINE void ascend_pieces(T* a, int64_t piece, int m, const Leaf& leaf) {
+    if constexpr (kFull)
+      if (piece >= kBlock) return ascend_children(a, piece_step(piece), piece, m, 0, leaf);
+    pieces<T, W, kMost>(m * piece, piece, leaf, [&](auto& r, int64_t at) __attribute__((always_inline)) { store(r, a + at); });
+  }
+  template <class Leaf>
+  WHVI_INLINE void descend_pieces(T* a, int64_t piece, int m, const Leaf& leaf) {
+    if constexpr (kFull)
+      if (piece >= kBlock) return descend_children(a, piece_step(piece), piece, m, 0, leaf);
+    pieces<T, W, kMost>(m * piece, piece, [&](auto& r, int64_t at) __attribute__((always_inline)) { load(r, a + at); }, leaf);
+  }
+  static void forward_pieces(const Forward& f, int64_t piece, int m, T* a) {
+    const int64_t step = piece_step(piece);
+    const auto first = paley_column_of<W, true, T, T>(m), second = paley_column_of<W, false, T, T>(m);
+    ascend_pieces(a, piece, m, reader(f));
+    for (int64_t j = 0; j < piece; j += W) {
+      first(a + j, step, a + j, step, f.g + j, piece, f.scale);
+      second(a + j, step, a + j, step, nullptr, 0, 1);
+    }
+    descend_pieces(a, piece, m, writer(f));
+  }
+  static constexpr int64_t scratch(int64_t size) { return size + 36 * kShift<T>; }
 
   struct Backward {
     const S *dy, *x;
@@ -225,30 +258,69 @@ struct Rows {
   static void backward_tree(const Backward& b, int64_t size, T* v, T* z) {
     const int radix = top_radix<T>(size, kBlock);
     const int64_t child = size / radix, step = child + kShift<T>;
-    const auto read_x = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) {
+    ascend_children(v, step, child, radix, 0, input_reader(b));
+    ascend_children(z, step, child, radix, 0, gradient_reader(b));
+    with_radix(radix, [&](auto R) { backward_middle<R>(b, v, z, step, child); });
+    if (b.ds1.data) descend_children(v, step, child, radix, 0, scale_writer(b));
+    if (b.ds2.data || b.dx.data) descend_children(z, step, child, radix, 0, input_writer(b));
+  }
+  static auto input_reader(const Backward& b) {
+    return [&b](auto& r, int64_t at) __attribute__((always_inline)) {
       load(r, b.x + at);
       multiply(r, b.s2 + at);
     };
-    const auto read_dy = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) {
+  }
+  static auto gradient_reader(const Backward& b) {
+    return [&b](auto& r, int64_t at) __attribute__((always_inline)) {
       load(r, b.dy + at);
       multiply(r, b.s1 + at);
     };
-    const auto scale_out = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) { finish_scale(b, r, at); };
-    const auto input_out = [&](V(&r)[N], int64_t at) __attribute__((always_inline)) { finish_input(b, r, at); };
-    ascend_children(v, step, child, radix, 0, read_x);
-    ascend_children(z, step, child, radix, 0, read_dy);
-    with_radix(radix, [&](auto R) { backward_middle<R>(b, v, z, step, child); });
-    if (b.ds1.data) descend_children(v, step, child, radix, 0, scale_out);
-    if (b.ds2.data || b.dx.data) descend_children(z, step, child, radix, 0, input_out);
+  }
+  static auto scale_writer(const Backward& b) {
+    return [&b](auto& r, int64_t at) __attribute__((always_inline)) { finish_scale(b, r, at); };
+  }
+  static auto input_writer(const Backward& b) {
+    return [&b](auto& r, int64_t at) __attribute__((always_inline)) { finish_input(b, r, at); };
   }
 
+  static void backward_pieces(const Backward& b, int64_t piece, int m, T* v, T* z) {
+    const int64_t step = piece_step(piece);
+    const auto column = paley_column_of<W, false, T, T>(m);
+    ascend_pieces(v, piece, m, input_reader(b));
+    ascend_pieces(z, piece, m, gradient_reader(b));
+    for (int64_t j = 0; j < piece; j += W) {
+      column(v + j, step, v + j, step, nullptr, 0, 1);
+      column(z + j, step, z + j, step, nullptr, 0, 1);
+      for (int i = 0; i < m; i += 4) {
+        V rv[4], rz[4];
+        load(rv, v + i * step + j, step);
+        load(rz, z + i * step + j, step);
+        meet(b, rv, rz, i * piece + j, piece);
+        store(rv, v + i * step + j, step);
+        store(rz, z + i * step + j, step);
+      }
+      if (b.ds1.data) column(v + j, step, v + j, step, nullptr, 0, 1);
+      if (b.ds2.data || b.dx.data) column(z + j, step, z + j, step, nullptr, 0, 1);
+    }
+    if (b.ds1.data) descend_pieces(v, piece, m, scale_writer(b));
+    if (b.ds2.data || b.dx.data) descend_pieces(z, piece, m, input_writer(b));
+  }
+
+  static void forward(const Forward& f, int64_t piece, int m, T* a) {
+    if (m == 1) forward<1>(f, piece, a);
+    else forward_pieces(f, piece, m, a);
+  }
+  static void backward(const Backward& b, int64_t piece, int m, T* v, T* z) {
+    if (m == 1) backward<1>(b, piece, v, z);
+    else backward_pieces(b, piece, m, v, z);
+  }
   // Rows of size <= kBlock stay in registers; M is the number of vectors of such a row.
   template <int M>
   WHVI_INLINE void forward(const Forward& f, int64_t size, T* a) {
     if constexpr (M <= N) {
       if (size == (int64_t)M * W) forward_block<M>(f);
       else forward<2 * M>(f, size, a);
-    } else {
+    } else if constexpr (kFull) {
       forward_tree(f, size, a);
     }
   }
@@ -257,7 +329,7 @@ struct Rows {
     if constexpr (M <= N) {
       if (size == (int64_t)M * W) backward_block<M>(b);
       else backward<2 * M>(b, size, v, z);
-    } else {
+    } else if constexpr (kFull) {
       backward_tree(b, size, v, z);
     }
   }
@@ -267,16 +339,7 @@ struct Rows {
 template <class S>
 struct ChainRunner {
   using T = Compute<S>;
-  static constexpr int kFullWidth = kVectorBytes / (int)sizeof(T);
 
-  // Rows shorter than a vector use narrower instances of the same code: half of a long vector, or one lane.
-  template <class F>
-  static void with_width(int64_t size, F&& f) {
-    if (size >= kFullWidth) return f(std::integral_constant<int, kFullWidth>{});
-    if constexpr (kVectorBytes > 32)
-      if (size == kFullWidth / 2) return f(std::integral_constant<int, kFullWidth / 2>{});
-    f(std::integral_constant<int, 1>{});
-  }
   // The rows of an operand in the order of the walk: `next()` goes to the next row, `(k)` is block k of this one.
   template <class P>
   struct Cursor {
@@ -292,8 +355,8 @@ struct ChainRunner {
   struct Scratch {
     T *row[3], *ones;
     int64_t size;
-    Scratch(const Chain& c, int count) : size((int64_t)1 << c.log2_size) {
-      const int64_t length = Rows<S, kFullWidth>::scratch(size);
+    Scratch(const Chain& c, int count) : size(c.size) {
+      const int64_t length = Rows<S, 1>::scratch(size);
       const bool absent = !c.s1.data || !c.s2.data;
       T* all = (T*)allocate((size_t)(length * (count + absent)) * sizeof(T));
       for (int i = 0; i < count; ++i) row[i] = all + i * length;
@@ -317,7 +380,7 @@ struct ChainRunner {
     float* raw = nullptr;
     Middle(const Chain& c, int64_t group, int64_t begin, int64_t end)
         : mean(c.g, group, begin), std(c.std, group, begin), noisy(c.seed), seed(noisy ? (uint64_t)c.seed[group] : 0),
-          offset(c.offset), size((int64_t)1 << c.log2_size), end(end), length(c.noise_blocks * size),
+          offset(c.offset), size(c.size), end(end), length(c.noise_blocks * size),
           by_block(c.noise_blocks > 1 ? size : 0), row(begin) {
       if (!noisy || length == 0 || begin == end) return;
       if (length < 1024) tile = 1024 / length;
@@ -350,7 +413,7 @@ struct ChainRunner {
     inline __attribute__((always_inline)) const T* operator()(int64_t block) { return noisy ? sampled(block) : mean(block); }
     const T* sampled(int64_t block) {
       const T *m = mean(block), *s = std(block), *e = noise(block);
-      with_width(size, [&](auto W) {
+      with_lanes<T>(size / factor_of(size), [&](auto W) {
         using M = Memory<W, T>;
         for (int64_t i = 0; i < size; i += W) M::store(sum + i, M::load(m + i) + M::load(s + i) * M::load(e + i));
       });
@@ -360,16 +423,17 @@ struct ChainRunner {
 
   static void forward(const Chain& c, void* out, int64_t group, int64_t begin, int64_t end) {
     const Scratch scratch(c, 1);
-    const int64_t size = scratch.size;
+    const int64_t size = scratch.size, piece = size / factor_of(size);
+    const int m = factor_of(size);
     Cursor<const S> x(c.x, group, begin);
     Cursor<const T> s1(scratch.present(c.s1), group, begin), s2(scratch.present(c.s2), group, begin);
     Middle g(c, group, begin, end);
     S* y = (S*)out + (group * c.rows + begin) * c.blocks * size;
-    with_width(size, [&](auto W) {
+    with_lanes<T>(piece, [&](auto W) {
       using R = Rows<S, W>;
       for (int64_t row = begin; row < end; ++row, x.next(), s1.next(), g.next(), s2.next())
         for (int64_t k = 0; k < c.blocks; ++k, y += size)
-          R::template forward<1>({x(k), s1(k), g(k), s2(k), (T)c.scale, y}, size, scratch.row[0]);
+          R::forward({x(k), s1(k), g(k), s2(k), (T)c.scale, y}, piece, m, scratch.row[0]);
     });
   }
 
@@ -392,7 +456,8 @@ struct ChainRunner {
 
   static void backward(const Chain& c, const void* grad, const ChainGradients& d, int64_t group, int64_t begin, int64_t end) {
     const Scratch scratch(c, 3);
-    const int64_t size = scratch.size;
+    const int64_t size = scratch.size, piece = size / factor_of(size);
+    const int m = factor_of(size);
     Cursor<const S> x(c.x, group, begin);
     Cursor<const T> s1(scratch.present(c.s1), group, begin), s2(scratch.present(c.s2), group, begin);
     Middle g(c, group, begin, end);
@@ -400,7 +465,7 @@ struct ChainRunner {
     // dx leaves through a row of scratch when it is stored in another type than it is computed in.
     const bool convert = !std::is_same_v<S, T> && d.x.rows;
     Cursor<S> dx_out(convert ? Operand{d.x.rows, c.x.group, c.x.row, c.x.block} : Operand{}, group, begin);
-    with_width(size, [&](auto W) {
+    with_lanes<T>(piece, [&](auto W) {
       using R = Rows<S, W>;
       Target<R> dx(convert ? Gradient{} : d.x, c.x, group, begin), ds1(d.s1, c.s1, group, begin), dg(d.g, c.g, group, begin),
           ds2(d.s2, c.s2, group, begin), dstd(d.std, c.std, group, begin);
@@ -409,7 +474,7 @@ struct ChainRunner {
           const typename R::Sink to_dx = convert ? typename R::Sink{scratch.row[2], k > 0 && c.x.block == 0} : dx(k);
           const typename R::Backward b = {dy,       x(k),  s1(k),  g(k),  s2(k),  g.noise(k), (T)c.scale,
                                           to_dx, ds1(k), dg(k), ds2(k), dstd(k)};
-          R::template backward<1>(b, size, scratch.row[0], scratch.row[1]);
+          R::backward(b, piece, m, scratch.row[0], scratch.row[1]);
           if (convert && (c.x.block != 0 || k == c.blocks - 1))
             for (int64_t i = 0; i < size; i += W) Memory<W, S>::store(dx_out(k) + i, Memory<W, T>::load(scratch.row[2] + i));
         }

@@ -1,6 +1,7 @@
 // Random cases for every table of kernels, compared with plain loops in double precision. Built with AddressSanitizer and
 // UndefinedBehaviorSanitizer by `make fuzz`; buffers are of the exact size, so that one element too far is a report.
 // usage: fuzz CASES [SEED]
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -83,9 +84,40 @@ struct Buffer {
   }
 };
 
+// H_m as it is defined (whvi/ops/orders.py), not as the kernels add it up: 1 or -1.
+int paley(int m, int64_t row, int64_t column) {
+  const int q = m / 2 - 1, p = q == 9 ? 3 : q, n = q / p;
+  const int64_t a = row / 2 - 1, b = column / 2 - 1, odd = row % 2 + column % 2;
+  if (a == b) return odd == 0 ? 1 : -1;
+  bool square = a < 0 || b < 0;
+  for (int64_t c = 1; c < q; ++c) {  // elements of GF(9) are x + y i, numbered 3 x + y
+    const int64_t x = c / n, y = c % n;
+    square = square || (((x * x - y * y - a / n + b / n) % p == 0) && ((2 * x * y - a % n + b % n) % p == 0));
+  }
+  return (square ? 1 : -1) * (odd == 2 ? -1 : 1);
+}
+
+// An order below 2^log2.
+int64_t random_order(int log2) {
+  const int64_t power = (int64_t)1 << below(log2), m = coin() ? 1 : 4 * (3 + 2 * below(4));
+  return power * m < (int64_t)1 << log2 ? power * m : power;
+}
+
+// H x, the butterflies in the order of the kernels.
 template <class T>
-void butterflies(T* x, int64_t size) {  // the order of stages of the kernels
-  for (int64_t distance = size / 2; distance >= 1; distance /= 2)
+void hadamard(T* x, int64_t size) {
+  const int m = factor_of(size);
+  const int64_t piece = size / m;
+  if (m > 1) {
+    const std::vector<T> from(x, x + size);
+    std::fill(x, x + size, T(0));
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < m; ++j) {
+        const int sign = paley(m, i, j);
+        for (int64_t k = 0; k < piece; ++k) x[i * piece + k] += sign * from[(size_t)(j * piece + k)];
+      }
+  }
+  for (int64_t distance = piece / 2; distance >= 1; distance /= 2)
     for (int64_t i = 0; i < size; ++i)
       if ((i & distance) == 0) {
         const T a = x[i], b = x[i + distance];
@@ -96,8 +128,7 @@ void butterflies(T* x, int64_t size) {  // the order of stages of the kernels
 
 void fuzz_transform(const Kernels& k) {
   const Storage s = (Storage)below(4);
-  const int log2_size = (int)below(coin() ? 14 : 8);
-  const int64_t size = (int64_t)1 << log2_size, rows = below(size > 512 ? 4 : 40);
+  const int64_t size = random_order(coin() ? 14 : 8), rows = below(size > 512 ? 4 : 40);
   const double scale = coin() ? 1.0 : 0.5;
   const bool in_place = coin();
   current = std::string("fwht ") + k.name + " storage " + std::to_string((int)s) + " rows " + std::to_string(rows) + " size " +
@@ -105,14 +136,14 @@ void fuzz_transform(const Kernels& k) {
   Buffer x(s, rows * size), y(s, rows * size);
   x.fill();
   Buffer before = x;
-  k.fwht(s, x.data(), in_place ? x.data() : y.data(), rows, log2_size, scale);
+  k.fwht(s, x.data(), in_place ? x.data() : y.data(), rows, size, scale);
   const Buffer& result = in_place ? x : y;
   for (int64_t r = 0; r < rows; ++r) {
     std::vector<float> f((size_t)size);
     Doubles d((size_t)size);
     for (int64_t i = 0; i < size; ++i) f[(size_t)i] = (float)(d[(size_t)i] = before.get(r * size + i));
-    butterflies(f.data(), size);
-    butterflies(d.data(), size);
+    hadamard(f.data(), size);
+    hadamard(d.data(), size);
     for (int64_t i = 0; i < size; ++i) {
       const double got = result.get(r * size + i), want = s == Storage::f32 ? f[(size_t)i] * (float)scale : d[(size_t)i] * scale;
       if (width(s) > 2) check(got == want, "bits of the transform");
@@ -142,8 +173,7 @@ void fuzz_chain(const Kernels& k) {
   Chain c{};
   c.storage = (Storage)below(4);
   const Storage compute = c.storage == Storage::f64 ? Storage::f64 : Storage::f32;
-  c.log2_size = (int)below(coin() ? 12 : 7);
-  const int64_t size = (int64_t)1 << c.log2_size;
+  const int64_t size = c.size = random_order(coin() ? 12 : 7);
   c.groups = 1 + below(2), c.rows = 1 + below(size > 256 ? 2 : 5), c.blocks = 1 + below(3);
   c.scale = 1.0 / (double)size;
   c.offset = (uint64_t)below(200);
@@ -208,11 +238,11 @@ void fuzz_chain(const Kernels& k) {
           gg[i] = value(g, (int64_t)i) + (noisy ? value(std, (int64_t)i) * eps[i] : 0);
           dz[i] = dy.get(out + (int64_t)i) * (has_s1 ? value(s1, (int64_t)i) : 1) * c.scale;
         }
-        butterflies(v.data(), size);
-        butterflies(dz.data(), size);
+        hadamard(v.data(), size);
+        hadamard(dz.data(), size);
         for (size_t i = 0; i < n; ++i) w[i] = gg[i] * v[i], da[i] = gg[i] * dz[i];
-        butterflies(w.data(), size);
-        butterflies(da.data(), size);
+        hadamard(w.data(), size);
+        hadamard(da.data(), size);
         for (size_t i = 0; i < n; ++i) {
           const int64_t j = (int64_t)i;
           const double want = c.scale * w[i] * (has_s1 ? value(s1, j) : 1), got = y.get(out + j);

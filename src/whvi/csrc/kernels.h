@@ -5,6 +5,14 @@
 
 namespace whvi {
 
+// The factor m of an order m 2^k (whvi/ops/orders.py): 1, 12, 20, 28 or 36; 0 for a size that is no order.
+static inline int factor_of(int64_t size) {
+  if (size <= 0) return 0;
+  const int64_t low = size & -size, odd = size / low;
+  if (odd == 1) return 1;
+  return odd <= 9 && low >= 4 ? (int)(4 * odd) : 0;
+}
+
 enum class Storage : int { f32 = 0, f64 = 1, bf16 = 2, f16 = 3 };
 
 // How an operand of canonical shape (R, B or 1, K or 1, D) is walked; a stride of 0 is a broadcast axis.
@@ -24,7 +32,7 @@ struct Gradient {
 struct Chain {
   Storage storage;  // of x, y, dy, dx; the others are double for f64 and float otherwise
   int64_t groups, rows, blocks;
-  int log2_size;
+  int64_t size;  // an order
   double scale;
   Operand x, s1, g, s2, std;
   const int64_t* seed;  // one per group; null: no noise
@@ -46,8 +54,8 @@ struct NoisyBias {
 
 struct Kernels {
   const char* name;
-  // y = scale * H x for `rows` contiguous rows of 2^log2_size elements; x and y equal or disjoint.
-  void (*fwht)(Storage, const void* x, void* y, int64_t rows, int log2_size, double scale);
+  // y = scale * H x for `rows` contiguous rows of `size` elements, which is an order; x and y equal or disjoint.
+  void (*fwht)(Storage, const void* x, void* y, int64_t rows, int64_t size, double scale);
   // Rows [begin, end) of one group into y, which is contiguous (R, B, K, D).
   void (*chain)(const Chain&, void* y, int64_t group, int64_t begin, int64_t end);
   void (*chain_backward)(const Chain&, const void* dy, const ChainGradients&, int64_t group, int64_t begin, int64_t end);

@@ -19,6 +19,8 @@ inline void release(void* p) { free(p); }
 
 #include "simd.h"
 #include "butterfly.h"
+#include "paley.h"
+#include "orders.h"
 #include "transform.h"
 #include "normal.h"
 #include "chain.h"
@@ -34,8 +36,8 @@ void with_storage(Storage s, F&& f) {
   }
 }
 
-void fwht(Storage s, const void* x, void* y, int64_t rows, int log2_size, double scale) {
-  with_storage(s, [&](auto* tag) { Transform<std::remove_pointer_t<decltype(tag)>>::run(x, y, rows, log2_size, scale); });
+void fwht(Storage s, const void* x, void* y, int64_t rows, int64_t size, double scale) {
+  with_storage(s, [&](auto* tag) { Transform<std::remove_pointer_t<decltype(tag)>>::run(x, y, rows, size, scale); });
 }
 void chain(const Chain& c, void* y, int64_t group, int64_t begin, int64_t end) {
   with_storage(c.storage, [&](auto* tag) {

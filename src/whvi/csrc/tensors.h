@@ -48,9 +48,9 @@ Tensor shaped_like(const Tensor& t) { return new_empty(t, t.sizes().data(), t.di
 Tensor packed(const Tensor& t) { return t.is_contiguous() ? t : torch::stable::contiguous(t); }
 int64_t last_size(const Tensor& t) { return t.size(t.dim() - 1); }
 
-int log2_size(int64_t size) {
-  STD_TORCH_CHECK(size > 0 && (size & (size - 1)) == 0, "whvi: the last axis must be a power of two, got ", size);
-  return __builtin_ctzll((unsigned long long)size);
+int64_t order(int64_t size) {
+  STD_TORCH_CHECK(whvi::factor_of(size), "whvi: no Hadamard matrix is known for a last axis of ", size);
+  return size;
 }
 
 // Work that is worth a thread, in elements: below it, waking the pool costs more than it saves.

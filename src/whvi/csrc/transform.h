@@ -109,7 +109,43 @@ struct Transform {
       else large<true>(x, y, rows, size, scale);
     }
   }
-  static void run(const void* x, void* y, int64_t rows, int log2_size, double scale) {
-    choose<1>((const S*)x, (S*)y, rows, (int64_t)1 << log2_size, (T)scale);
+
+  // Rows of m > 1 pieces: the stage of order m reads x, the pieces write y; between them is a row of scratch. K lanes at a
+  // time, so that a vector lies within a piece.
+  template <int K>
+  static void orders(const S* x, S* y, int64_t rows, int64_t size, int m, T scale) {
+    constexpr int kMost = K == W ? N / 2 : 2;
+    const int64_t piece = size / m, step = piece <= kMost * K ? piece : piece + kShift<T>;
+    const auto column = paley_column_of<K, false, S, T>(m);
+    T* work = (T*)allocate((size_t)(m * step) * sizeof(T));
+    for (int64_t row = 0; row < rows; ++row, x += size, y += size) {
+      const S* next = row + 1 < rows ? x + size : x;
+      for (int64_t j = 0; j < piece; j += K) column(x + j, piece, work + j, step, nullptr, 0, 1);
+      if constexpr (K == W) {
+        if (piece >= kBlock) {
+          children<true>(work, step, y, piece, m, scale, next);
+          continue;
+        }
+      }
+      const auto read = [&](auto& r, int64_t at) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < sizeof r / sizeof *r; ++i) r[i] = Memory<K, T>::load(work + at + i * K);
+      };
+      const auto write = [&](auto& r, int64_t at) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < sizeof r / sizeof *r; ++i) {
+          __builtin_prefetch(next + at + i * K, 0, 2);
+          Memory<K, S>::store(y + at + i * K, r[i] * scale);
+        }
+      };
+      pieces<T, K, kMost>(size, piece, read, write);
+    }
+    release(work);
+  }
+
+  static void run(const void* x, void* y, int64_t rows, int64_t size, double scale) {
+    const int m = factor_of(size);
+    if (m == 1) return choose<1>((const S*)x, (S*)y, rows, size, (T)scale);
+    with_lanes<T>(size / m, [&](auto K) { orders<K>((const S*)x, (S*)y, rows, size, m, (T)scale); });
   }
 };

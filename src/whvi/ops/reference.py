@@ -1,41 +1,73 @@
 """The truth: slow, obvious torch code that every backend is compared with.
 
-``butterflies`` keeps the order of stages of the native kernel (largest distance first), so the two agree bit for bit.
+``butterflies`` keeps the order of additions of the native kernel (largest distance first), so the two agree bit for bit.
 """
 
 import torch
 from torch import Tensor
 
 from whvi.ops import constants as const
+from whvi.ops.orders import additions, paley, split
 
 _MASK32 = 0xFFFFFFFF
 _GROUP, _LANES = 64, 16
 
 
 def hadamard(size: int, *, dtype: torch.dtype = torch.float64, device: torch.device | None = None) -> Tensor:
-    """The Sylvester-ordered Hadamard matrix, shape (size, size).
+    """The Hadamard matrix H_m kron H_(2^k) of order size = m 2^k, the second factor in Sylvester's order: (size, size).
+
+    Law: it is symmetric, and its square is size * I.
 
     >>> hadamard(2)
     tensor([[ 1.,  1.],
             [ 1., -1.]], dtype=torch.float64)
     """
-    matrix, half = torch.ones(size, size, dtype=dtype, device=device), 1
-    while half < size:
+    m, piece = split(size)
+    matrix, half = torch.ones(piece, piece, dtype=dtype, device=device), 1
+    while half < piece:
         known, rest = matrix[:half, :half], slice(half, 2 * half)
         matrix[:half, rest] = matrix[rest, :half] = known
         matrix[rest, rest] = -known
         half *= 2
-    return matrix
+    return matrix if m == 1 else torch.kron(paley(m).to(matrix), matrix)
+
+
+def _added(values: list[Tensor], which: tuple[int, ...]) -> Tensor:
+    total = values[which[0]]
+    for i in which[1:]:
+        total = total + values[i]
+    return total
+
+
+def paley_stage(x: Tensor, m: int) -> Tensor:
+    """H_m on the last axis but one of x (..., m, n), by ``orders.additions``."""
+    pairs, sums = additions(m)
+    u, v = x[..., 0::2, :].unbind(-2), x[..., 1::2, :].unbind(-2)
+    p, d = ([a + b for a, b in zip(u, v, strict=True)], [a - b for a, b in zip(u, v, strict=True)])
+    halves = []
+    for first, *values, other, own in ((*p, d[0], u), (*d, -p[0], [-b for b in v])):
+        for a, b in pairs:
+            values.append(values[a] + values[b])
+        everything = _added(values, sums[-1])
+        rest = first - everything
+        around = (_added(values, which) + w for which, w in zip(sums[:-1], own[1:], strict=True))
+        halves.append([everything + other, *(rest + 2 * r for r in around)])
+    return torch.stack([row for pair in zip(*halves, strict=True) for row in pair], -2)
 
 
 def butterflies(x: Tensor, scale: float = 1.0) -> Tensor:
-    """H x on the last axis by the stages D/2, D/4, ..., 1; float16 and bfloat16 are computed in float32.
+    """H x on the last axis: the stage of order m, if m > 1, then those of distance 2^k / 2, ..., 1.
+
+    float16 and bfloat16 are computed in float32.
 
     Law: butterflies(x) == x @ hadamard(D) up to rounding.
     """
     compute = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
     size = x.shape[-1]
-    distance = size // 2
+    m, piece = split(size)
+    if m > 1:
+        compute = paley_stage(compute.reshape(*x.shape[:-1], m, piece), m).reshape(x.shape)
+    distance = piece // 2
     while distance >= 1:
         pairs = compute.reshape(*x.shape[:-1], size // (2 * distance), 2, distance)
         a, b = pairs[..., 0, :], pairs[..., 1, :]
