@@ -7,7 +7,7 @@ from whvi.convert import bayesianize, to_dense
 from whvi.errors import WhviError
 from whvi.inference import elbo, fit
 from whvi.nn import kl, mean_mode, sampling
-from whvi.ops import fwht, kernel_info, pad
+from whvi.ops import fwht, hadamard_transform, kernel_info, pad
 from whvi.predictive import predict
 
 __version__ = version("whvi")
@@ -20,6 +20,7 @@ __all__ = [
     "elbo",
     "fit",
     "fwht",
+    "hadamard_transform",
     "inference",
     "kernel_info",
     "kl",

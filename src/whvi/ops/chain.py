@@ -21,7 +21,7 @@ def chain(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, *, scale: float | None = N
     """``scale * s1 * H(g * H(s2 * x))`` in one pass over each row, with numpy broadcasting over the leading axes.
 
     Args:
-        x: (..., D) with D a power of two; float32, float64, bfloat16 or float16.
+        x: (..., D) with D an order (``fwht``); float32, float64, bfloat16 or float16.
         s1: (..., D) outer scales, or None for ones.
         g: (..., D). For K blocks give x as (B, 1, D), s1 and s2 as (K, D), and g as (D), (K, D), (B, 1, D) or
             (B, K, D): shared, per block, per row, per row and block. The result is then (B, K, D).

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError, DeviceError, DtypeError, InputTypeError, ShapeError
+from whvi.ops.orders import is_order, next_order
 from whvi.ops.recording import must_record
 from whvi.ops.torch_private import traced
 
@@ -24,17 +25,8 @@ def widened(x: Tensor, operand: Any) -> Any:
     return operand.float() if x.dtype in HALF and operand is not None and operand.dtype == x.dtype else operand
 
 
-def is_power_of_two(size: int) -> bool:
-    """True for 1, 2, 4, ...
-
-    >>> [n for n in range(9) if is_power_of_two(n)]
-    [1, 2, 4, 8]
-    """
-    return size > 0 and size & (size - 1) == 0
-
-
 def check_input(name: str, x: object) -> None:
-    """A floating-point tensor whose last axis is a power of two."""
+    """A floating-point tensor whose last axis is an order of a Hadamard matrix."""
     if not isinstance(x, Tensor):
         raise InputTypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
     if x.dtype not in FLOATING:
@@ -45,11 +37,14 @@ def check_input(name: str, x: object) -> None:
         raise ShapeError(f"{name} is a scalar; the transform needs at least one axis")
     size = x.shape[-1]
     if size == 0:
-        raise ShapeError(f"the last axis of {name} is empty (shape {tuple(x.shape)}); its size must be 1, 2, 4, 8, ...")
-    if not is_power_of_two(size):
         raise ShapeError(
-            f"the last axis of {name} has size {size}, which is not a power of two; whvi.pad(x) appends zeros up to "
-            f"{1 << (size - 1).bit_length()}"
+            f"the last axis of {name} is empty (shape {tuple(x.shape)}); its size must be 1, 2, 4, 8, 12, ..."
+        )
+    if not is_order(size):
+        wanted = next_order(size)
+        raise ShapeError(
+            f"the last axis of {name} has size {size}, which is neither a power of two nor 12, 20, 28 or 36 times one; "
+            f"the next size that works is {wanted}: whvi.pad({name}, {wanted}) appends zeros up to it"
         )
 
 

@@ -1,6 +1,7 @@
 """The operators in pure torch, for every device that has no kernel of its own.
 
-The transform is two matrix products, H_D = H_a kron H_b with a, b about sqrt(D): the fastest form torch offers.
+The transform is two matrix products, H_D = H_a kron H_b with a, b about sqrt(D): the fastest form torch offers. Where
+D = m 2^k, the factor of order m is in H_a.
 """
 
 from functools import cache
@@ -11,23 +12,24 @@ from torch import Tensor
 
 from whvi.ops import reference
 from whvi.ops.checks import check_input, compute_dtype
+from whvi.ops.orders import split
 from whvi.ops.precision import full_precision
 
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 @cache
-def _factor(log2_size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return reference.hadamard(2**log2_size, dtype=dtype, device=device)
+def _factor(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return reference.hadamard(size, dtype=dtype, device=device)
 
 
 def fwht(x: Tensor, scale: float) -> Tensor:
     """scale * H x on the last axis; rows of any leading shape (..., D)."""
     check_input("x", x)
-    log2_size = x.shape[-1].bit_length() - 1
+    size = x.shape[-1]
     compute = compute_dtype(x.dtype)
-    left = _factor(log2_size // 2, compute, x.device)
-    right = _factor(log2_size - log2_size // 2, compute, x.device)
+    inner = min(1 << size.bit_length() // 2, split(size)[1])
+    left, right = _factor(size // inner, compute, x.device), _factor(inner, compute, x.device)
     square = x.reshape(-1, left.shape[0], right.shape[0]).to(compute)
     with full_precision(x):
         y = left @ square @ right * scale

@@ -105,7 +105,7 @@ def additions(m: int) -> Additions:
     With p = u + v and d = u - v of the pairs (u, v) of rows of the stage's input, R the sum over neighbours and t the
     first p (or d) less the sum of the others, the rows of H_m say: the first pair of the result is (sum p + d_0,
     sum d - p_0), the others are (t_p + 2 (R p + u), t_d + 2 (R d - v)). That takes 5, 6, 7 and 8 additions per element
-    for m = 12, 20, 28 and 36, where rows of H_m added one by one take m - 1. All backends that follow it agree in every bit.
+    for m = 12, 20, 28 and 36, where rows of H_m added one by one take m - 1.
     """
     q = FIELDS[m]
     sums = [set(row) for row in neighbours(q)] + [set(range(q))]

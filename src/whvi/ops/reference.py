@@ -1,6 +1,6 @@
 """The truth: slow, obvious torch code that every backend is compared with.
 
-``butterflies`` keeps the order of additions of the native kernel (largest distance first), so the two agree bit for bit.
+``butterflies`` keeps the order of additions of the native kernel (largest distance first): the two agree bit for bit.
 """
 
 import torch
@@ -39,20 +39,25 @@ def _added(values: list[Tensor], which: tuple[int, ...]) -> Tensor:
     return total
 
 
+def _paley_half(x: list[Tensor], own: list[Tensor], m: int) -> list[Tensor]:
+    """Every other row of H_m: what comes from the sums (or differences) x, plus what each row has besides."""
+    pairs, sums = additions(m)
+    values = x[1:]
+    for a, b in pairs:
+        values.append(values[a] + values[b])
+    everything = _added(values, sums[-1])
+    rest = x[0] - everything
+    others = [rest + 2 * (_added(values, which) + w) for which, w in zip(sums[:-1], own[1:], strict=True)]
+    return [everything + own[0], *others]
+
+
 def paley_stage(x: Tensor, m: int) -> Tensor:
     """H_m on the last axis but one of x (..., m, n), by ``orders.additions``."""
-    pairs, sums = additions(m)
     u, v = x[..., 0::2, :].unbind(-2), x[..., 1::2, :].unbind(-2)
-    p, d = ([a + b for a, b in zip(u, v, strict=True)], [a - b for a, b in zip(u, v, strict=True)])
-    halves = []
-    for first, *values, other, own in ((*p, d[0], u), (*d, -p[0], [-b for b in v])):
-        for a, b in pairs:
-            values.append(values[a] + values[b])
-        everything = _added(values, sums[-1])
-        rest = first - everything
-        around = (_added(values, which) + w for which, w in zip(sums[:-1], own[1:], strict=True))
-        halves.append([everything + other, *(rest + 2 * r for r in around)])
-    return torch.stack([row for pair in zip(*halves, strict=True) for row in pair], -2)
+    p, d = [a + b for a, b in zip(u, v, strict=True)], [a - b for a, b in zip(u, v, strict=True)]
+    even = _paley_half(p, [d[0], *u[1:]], m)
+    odd = _paley_half(d, [-p[0], *(-b for b in v[1:])], m)
+    return torch.stack([row for pair in zip(even, odd, strict=True) for row in pair], -2)
 
 
 def butterflies(x: Tensor, scale: float = 1.0) -> Tensor:

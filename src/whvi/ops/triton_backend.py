@@ -4,12 +4,18 @@ Plain functions with the signatures of the ``whvi::`` operators; ``registry`` re
 T whole lines, each of D elements. With ``TRITON_INTERPRET=1`` set before this module is imported, CPU tensors work too.
 
 In device code an operand is None, or a pointer and strides along groups, rows and blocks, zero where it is broadcast.
-A place ``at`` is (group r, rows b (T, 1), block k, columns d (1, D), which rows exist, their lines in a full result).
+A place ``at`` is (group r, rows b (T, 1), block k, columns d (1, D), which elements exist, their lines in a full
+result, the size of a line).
+
+A line of D = m 2^k elements, m > 1, is padded inside the program to the next power of two, and its stage of order m is
+a dense product.
 
 Law: the transform, the chain and the normals have the bits of ``reference``: additions come in the same order, products
-and sums are never contracted, square root and division are correctly rounded. Gradients are summed without atomics.
+and sums are never contracted, square root and division are correctly rounded. Where m > 1, they are equal up to
+rounding. Gradients are summed without atomics.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,6 +26,7 @@ from torch import Tensor
 from whvi.ops import constants as const
 from whvi.ops.checks import compute_dtype
 from whvi.ops.fallback import Gradients
+from whvi.ops.orders import is_order, paley, split
 
 _TILE = 2048  # elements of a tile made of several short lines
 _PASS = 4096  # length of one pass over lines that are too long for one program
@@ -61,6 +68,23 @@ def _butterflies(v: tl.tensor, LOG_D: tl.constexpr) -> Any:
             a, b = tl.split(v)
             v = tl.reshape(tl.trans(tl.join(a + b, a - b)), (T << (LOG_D - 1), 2))
         v = _reverse_bits(tl.trans(tl.reshape(v, (1 << LOG_D, T))), LOG_D)
+    return v
+
+
+@_jit
+def _hadamard(v: tl.tensor, matrix: tl.tensor, LOG_D: tl.constexpr, LOG_M: tl.constexpr) -> Any:
+    """H applied to each line of v (T, D): the product with H_m, padded to 2^LOG_M, if any; then butterflies."""
+    if LOG_M > 0:
+        M: tl.constexpr = 1 << LOG_M
+        N: tl.constexpr = 1 << (LOG_D - LOG_M)
+        T: tl.constexpr = v.shape[0]
+        i = tl.arange(0, M)
+        columns = tl.reshape(tl.permute(tl.reshape(v, (T, M, N)), (0, 2, 1)), (T * N, M))
+        columns = tl.dot(columns, tl.load(matrix + i[:, None] * M + i[None, :]), input_precision="ieee")
+        v = tl.reshape(tl.permute(tl.reshape(columns, (T, N, M)), (0, 2, 1)), (T * M, N))
+        v = tl.reshape(_butterflies(v, LOG_D - LOG_M), (T, M * N))
+    else:
+        v = _butterflies(v, LOG_D)
     return v
 
 
@@ -128,7 +152,7 @@ def _load(pointers: tl.tensor, mask: tl.tensor) -> Any:
 def _lines(operand: tl.tuple, at: tl.tuple) -> Any:
     """The lines (T, D) of an operand at a place."""
     pointer, r_stride, b_stride, k_stride = operand
-    r, b, k, d, exists, _ = at
+    r, b, k, d, exists, _, _ = at
     return _load(pointer + r * r_stride + b * b_stride + k * k_stride + d, exists)
 
 
@@ -145,8 +169,8 @@ def _sampled(g: tl.tuple, std: tl.tuple, noise: tl.tuple, at: tl.tuple, GROUPED:
     eps = z
     if noise is not None:
         seed, offset, noise_blocks = noise
-        r, b, k, d, _, _ = at
-        first = offset + (b * noise_blocks + k % noise_blocks) * d.shape[1]
+        r, b, k, d, _, _, size = at
+        first = offset + (b * noise_blocks + k % noise_blocks) * size
         eps = _philox_normals(tl.load(seed + r), first, d.shape[1], GROUPED).to(z.dtype)
         z = z + _lines(std, at) * eps
     return z, eps
@@ -155,8 +179,8 @@ def _sampled(g: tl.tuple, std: tl.tuple, noise: tl.tuple, at: tl.tuple, GROUPED:
 @_jit
 def _store(pointer: tl.tensor, value: tl.tensor, at: tl.tuple) -> None:
     """Write lines of a full result, contiguous (groups, rows, blocks, D)."""
-    _, _, _, d, exists, line = at
-    tl.store(pointer + line * d.shape[1] + d, value, mask=exists)
+    _, _, _, d, exists, line, size = at
+    tl.store(pointer + line * size + d, value, mask=exists)
 
 
 @_jit
@@ -171,12 +195,15 @@ def _collect(grad: tl.tensor, total: tl.tensor, value: tl.tensor, at: tl.tuple, 
 
 @_jit
 def _fwht_kernel(x: tl.tensor, out: tl.tensor, lines: tl.tensor, stride: tl.tensor, scale: tl.float64,
-                 T: tl.constexpr, LOG_D: tl.constexpr) -> None:  # fmt: skip
+                 matrix: tl.tensor, size: tl.tensor,
+                 T: tl.constexpr, LOG_D: tl.constexpr, LOG_M: tl.constexpr) -> None:  # fmt: skip
     """scale * H on T lines of elements ``stride`` apart. A program reads its lines before it writes them."""
     line = tl.program_id(0).to(tl.int64) * T + tl.arange(0, T)[:, None]
-    offsets = line // stride * (stride << LOG_D) + line % stride + tl.arange(0, 1 << LOG_D)[None, :] * stride
-    v = _butterflies(_load(x + offsets, line < lines), LOG_D)
-    tl.store(out + offsets, v * tl.full((1, 1), scale, v.dtype), mask=line < lines)
+    d = tl.arange(0, 1 << LOG_D)[None, :]
+    offsets = line // stride * (stride * size) + line % stride + d * stride
+    exists = (line < lines) & (d < size)
+    v = _hadamard(_load(x + offsets, exists), matrix, LOG_D, LOG_M)
+    tl.store(out + offsets, v * tl.full((1, 1), scale, v.dtype), mask=exists)
 
 
 @_jit
@@ -192,24 +219,27 @@ def _normal_kernel(seed: tl.tensor, out: tl.tensor, offset: tl.tensor, numel: tl
 
 @_jit
 def _chain_kernel(y: tl.tensor, x: tl.tuple, s1: tl.tuple, g: tl.tuple, s2: tl.tuple, std: tl.tuple, noise: tl.tuple,
-                  rows: tl.tensor, blocks: tl.tensor, scale: tl.float64,
-                  T: tl.constexpr, LOG_D: tl.constexpr, GROUPED: tl.constexpr) -> None:  # fmt: skip
+                  rows: tl.tensor, blocks: tl.tensor, scale: tl.float64, matrix: tl.tensor, size: tl.tensor,
+                  T: tl.constexpr, LOG_D: tl.constexpr, LOG_M: tl.constexpr,
+                  GROUPED: tl.constexpr) -> None:  # fmt: skip
     """y = scale * s1 * H(g * H(s2 * x)) on T rows of one group and block."""
     tiles = tl.cdiv(rows, T)
     program = tl.program_id(0).to(tl.int64)
     r, k, b = program // tiles // blocks, program // tiles % blocks, program % tiles * T + tl.arange(0, T)[:, None]
-    at = (r, b, k, tl.arange(0, 1 << LOG_D)[None, :], b < rows, (r * rows + b) * blocks + k)
-    v = _butterflies(_times(_lines(x, at), s2, at), LOG_D)
+    d = tl.arange(0, 1 << LOG_D)[None, :]
+    at = (r, b, k, d, (b < rows) & (d < size), (r * rows + b) * blocks + k, size)
+    v = _hadamard(_times(_lines(x, at), s2, at), matrix, LOG_D, LOG_M)
     z, _ = _sampled(g, std, noise, at, GROUPED)
-    w = _butterflies(z * v, LOG_D) * tl.full((1, 1), scale, v.dtype)
+    w = _hadamard(z * v, matrix, LOG_D, LOG_M) * tl.full((1, 1), scale, v.dtype)
     _store(y, _times(w, s1, at), at)
 
 
 @_jit
 def _chain_backward_kernel(grads: tl.tuple, dy: tl.tuple, x: tl.tuple, s1: tl.tuple, g: tl.tuple, s2: tl.tuple,
                            std: tl.tuple, noise: tl.tuple, rows: tl.tensor, blocks: tl.tensor, scale: tl.float64,
-                           chunks: tl.tensor, steps: tl.tensor, T: tl.constexpr, LOG_D: tl.constexpr,
-                           GROUPED: tl.constexpr, PER_ROW: tl.constexpr) -> None:  # fmt: skip
+                           chunks: tl.tensor, steps: tl.tensor, matrix: tl.tensor, size: tl.tensor, T: tl.constexpr,
+                           LOG_D: tl.constexpr, LOG_M: tl.constexpr, GROUPED: tl.constexpr,
+                           PER_ROW: tl.constexpr) -> None:  # fmt: skip
     """Gradients over one chunk of rows, ``steps`` tiles of T, of one group and block; activations are computed anew."""
     program = tl.program_id(0).to(tl.int64)
     r, k, chunk = program // chunks // blocks, program // chunks % blocks, program % chunks
@@ -218,20 +248,21 @@ def _chain_backward_kernel(grads: tl.tuple, dy: tl.tuple, x: tl.tuple, s1: tl.tu
     x_sum, s1_sum, g_sum, s2_sum, std_sum = zero, zero, zero, zero, zero
     for step in range(steps):
         b = (chunk * steps + step) * T + tl.arange(0, T)[:, None]
-        at = (r, b, k, d, b < rows, (r * rows + b) * blocks + k)
+        at = (r, b, k, d, (b < rows) & (d < size), (r * rows + b) * blocks + k, size)
         a, c = _lines(x, at), _lines(dy, at)
-        v = _butterflies(_times(a, s2, at), LOG_D)
+        v = _hadamard(_times(a, s2, at), matrix, LOG_D, LOG_M)
         z, eps = _sampled(g, std, noise, at, GROUPED)
-        w = _butterflies(z * v, LOG_D) * tl.full((1, 1), scale, v.dtype)
-        dz = _butterflies(_times(c, s1, at), LOG_D) * tl.full((1, 1), scale, v.dtype)
-        da = _butterflies(dz * z, LOG_D)
+        w = _hadamard(z * v, matrix, LOG_D, LOG_M) * tl.full((1, 1), scale, v.dtype)
+        dz = _hadamard(_times(c, s1, at), matrix, LOG_D, LOG_M) * tl.full((1, 1), scale, v.dtype)
+        da = _hadamard(dz * z, matrix, LOG_D, LOG_M)
         # What no gradient is collected from, the compiler leaves out.
         x_sum = _collect(grads[0], x_sum, _times(da, s2, at), at, PER_ROW[0])
         s1_sum = _collect(grads[1], s1_sum, w * c, at, PER_ROW[1])
         g_sum = _collect(grads[2], g_sum, dz * v, at, PER_ROW[2])
         s2_sum = _collect(grads[3], s2_sum, da * a, at, PER_ROW[3])
         std_sum = _collect(grads[4], std_sum, dz * v * eps, at, PER_ROW[4])
-    sums, at = (x_sum, s1_sum, g_sum, s2_sum, std_sum), (r, chunk, k, d, d >= 0, (r * chunks + chunk) * blocks + k)
+    sums, line = (x_sum, s1_sum, g_sum, s2_sum, std_sum), (r * chunks + chunk) * blocks + k
+    at = (r, chunk, k, d, d < size, line, size)
     for i in tl.static_range(5):
         if (grads[i] is not None) and (not PER_ROW[i]):
             _store(grads[i], tl.sum(sums[i], 0, keep_dims=True), at)
@@ -240,7 +271,7 @@ def _chain_backward_kernel(grads: tl.tuple, dy: tl.tuple, x: tl.tuple, s1: tl.tu
 def _one_program(x: Tensor) -> bool:
     """Whether a line fits into the shared memory of one program, through which its butterflies exchange data."""
     memory = torch.cuda.get_device_properties(x.device).shared_memory_per_multiprocessor if x.is_cuda else 2**18
-    return x.shape[-1] * compute_dtype(x.dtype).itemsize < memory
+    return bool(triton.next_power_of_2(x.shape[-1]) * compute_dtype(x.dtype).itemsize < memory)
 
 
 def _launch(kernel: Any, programs: int, *arguments: Any, on: Tensor, **meta: Any) -> None:
@@ -251,9 +282,25 @@ def _launch(kernel: Any, programs: int, *arguments: Any, on: Tensor, **meta: Any
 
 def _tile(lines: int, size: int, elements: int, per_thread: int) -> dict[str, int]:
     """Lines of ``size`` in tiles of about so many elements, in as many warps as leave each thread so many of them."""
-    count = min(triton.next_power_of_2(max(lines, 1)), max(elements // size, 1))
-    warps = min(max(count * size // (32 * per_thread), 1), 32)
-    return {"T": count, "LOG_D": size.bit_length() - 1, "num_warps": warps}
+    (m, piece), padded = split(size), triton.next_power_of_2(size)
+    count = min(triton.next_power_of_2(max(lines, 1)), max(elements // padded, 1))
+    if m > 1:
+        count = max(count, 16 // piece)  # the least that a product of matrices takes
+    warps = min(max(count * padded // (32 * per_thread), 1), 32)
+    return {"T": count, "LOG_D": (padded - 1).bit_length(), "LOG_M": (m - 1).bit_length(), "num_warps": warps}
+
+
+@cache
+def _matrix(m: int, dtype: torch.dtype, device: torch.device) -> Tensor | None:
+    """H_m with rows and columns of zeros up to a power of two; None for m = 1, which has no stage of its own."""
+    missing = triton.next_power_of_2(m) - m
+    return None if m == 1 else torch.nn.functional.pad(paley(m), (0, missing, 0, missing)).to(device, dtype)
+
+
+def _order(x: Tensor) -> tuple[Tensor | None, int]:
+    """What a kernel is told of the order of the last axis: the matrix of its stage, and the size."""
+    size = x.shape[-1]
+    return _matrix(split(size)[0], compute_dtype(x.dtype), x.device), size
 
 
 def fwht(x: Tensor, scale: float) -> Tensor:
@@ -266,9 +313,11 @@ def fwht(x: Tensor, scale: float) -> Tensor:
 def fwht_out(x: Tensor, scale: float, out: Tensor) -> None:
     """``fwht`` into a contiguous ``out``, which may be x. A long line takes a pass for each factor of H_a kron H_b."""
     source, compute, rest = x.contiguous(), compute_dtype(x.dtype), x.shape[-1] if x.dim() else 0
-    if rest.bit_count() != 1 or not x.is_floating_point() or x.itemsize < 2:
-        raise RuntimeError(f"fwht takes real numbers and a power of two of them, got {x.dtype} {tuple(x.shape)}")
-    strides = [1] if _one_program(x) else [s for s in (_PASS**2, _PASS, 1) if s < rest]
+    if not is_order(rest) or not x.is_floating_point() or x.itemsize < 2:
+        raise RuntimeError(f"fwht takes real numbers and an order m 2^k of them, got {x.dtype} {tuple(x.shape)}")
+    strides = [1]
+    if not _one_program(x):  # the first pass has the factor of order m whole
+        strides = sorted({min(s, split(rest)[1]) for s in (_PASS**2, _PASS, 1) if s < rest}, reverse=True)
     between = out if len(strides) == 1 or out.dtype == compute else torch.empty_like(source, dtype=compute)
     for stride in strides:
         length, rest = rest // stride, stride
@@ -276,7 +325,9 @@ def fwht_out(x: Tensor, scale: float, out: Tensor) -> None:
         # Eight neighbouring lines of a strided pass fill a memory transaction.
         tile = _tile(lines, length, _TILE if stride == 1 else max(_TILE, 8 * length), 16)
         target, factor = (out, scale) if stride == 1 else (between, 1.0)
-        _launch(_fwht_kernel, triton.cdiv(lines, tile["T"]), source, target, lines, stride, factor, on=x, **tile)
+        matrix = _matrix(split(length)[0], compute, x.device)
+        _launch(_fwht_kernel, triton.cdiv(lines, tile["T"]), source, target, lines, stride, factor, matrix, length,
+                on=x, **tile)  # fmt: skip
         source = target
 
 
@@ -313,8 +364,8 @@ def chain(x: Tensor, s1: Tensor | None, g: Tensor, s2: Tensor | None, std: Tenso
     y, tile = x.new_empty(shape), _tile(rows, shape[3], _TILE, 16)
     programs = shape[0] * blocks * triton.cdiv(rows, tile["T"])
     noise = None if seed is None else (seed, offset, noise_blocks)
-    _launch(_chain_kernel, programs, y, *_views(shape, x, s1, g, s2, std), noise, rows, blocks, scale, on=x,
-            GROUPED=shape[3] % 64 == offset % 64 == 0, **tile)  # fmt: skip
+    _launch(_chain_kernel, programs, y, *_views(shape, x, s1, g, s2, std), noise, rows, blocks, scale, *_order(x),
+            on=x, GROUPED=shape[3] % 64 == offset % 64 == 0, **tile)  # fmt: skip
     return y
 
 
@@ -340,8 +391,8 @@ def chain_backward(dy: Tensor, x: Tensor, s1: Tensor | None, g: Tensor, s2: Tens
             parts.append(None if t is None else t.new_empty(shape, dtype=t.dtype if t.shape == shape else g.dtype))
         noise = None if seed is None else (seed, offset, noise_blocks)
         _launch(_chain_backward_kernel, groups * blocks * chunks, tuple(parts), *_views(dy.shape, dy, *operands), noise,
-                rows, blocks, scale, chunks, steps, on=x, GROUPED=size % 64 == offset % 64 == 0, PER_ROW=per_row,
-                **tile)  # fmt: skip
+                rows, blocks, scale, chunks, steps, *_order(x), on=x, GROUPED=size % 64 == offset % 64 == 0,
+                PER_ROW=per_row, **tile)  # fmt: skip
     results = [
         g.new_empty(0) if t is None or part is None else part.sum_to_size(t.shape).to(t.dtype)
         for t, part in zip(wanted, parts, strict=True)
