@@ -99,13 +99,13 @@ struct Rows {
     S* y;
   };
 
-  static auto reader(const Forward& f) {
+  WHVI_INLINE auto reader(const Forward& f) {
     return [&f](auto& r, int64_t at) __attribute__((always_inline)) {
       load(r, f.x + at);
       multiply(r, f.s2 + at);
     };
   }
-  static auto writer(const Forward& f) {
+  WHVI_INLINE auto writer(const Forward& f) {
     return [&f](auto& r, int64_t at) __attribute__((always_inline)) {
       multiply(r, f.s1 + at);
       store(r, f.y + at);
@@ -264,22 +264,22 @@ struct Rows {
     if (b.ds1.data) descend_children(v, step, child, radix, 0, scale_writer(b));
     if (b.ds2.data || b.dx.data) descend_children(z, step, child, radix, 0, input_writer(b));
   }
-  static auto input_reader(const Backward& b) {
+  WHVI_INLINE auto input_reader(const Backward& b) {
     return [&b](auto& r, int64_t at) __attribute__((always_inline)) {
       load(r, b.x + at);
       multiply(r, b.s2 + at);
     };
   }
-  static auto gradient_reader(const Backward& b) {
+  WHVI_INLINE auto gradient_reader(const Backward& b) {
     return [&b](auto& r, int64_t at) __attribute__((always_inline)) {
       load(r, b.dy + at);
       multiply(r, b.s1 + at);
     };
   }
-  static auto scale_writer(const Backward& b) {
+  WHVI_INLINE auto scale_writer(const Backward& b) {
     return [&b](auto& r, int64_t at) __attribute__((always_inline)) { finish_scale(b, r, at); };
   }
-  static auto input_writer(const Backward& b) {
+  WHVI_INLINE auto input_writer(const Backward& b) {
     return [&b](auto& r, int64_t at) __attribute__((always_inline)) { finish_input(b, r, at); };
   }
 
@@ -306,11 +306,11 @@ struct Rows {
     if (b.ds2.data || b.dx.data) descend_pieces(z, piece, m, input_writer(b));
   }
 
-  static void forward(const Forward& f, int64_t piece, int m, T* a) {
+  WHVI_INLINE void forward(const Forward& f, int64_t piece, int m, T* a) {
     if (m == 1) forward<1>(f, piece, a);
     else forward_pieces(f, piece, m, a);
   }
-  static void backward(const Backward& b, int64_t piece, int m, T* v, T* z) {
+  WHVI_INLINE void backward(const Backward& b, int64_t piece, int m, T* v, T* z) {
     if (m == 1) backward<1>(b, piece, v, z);
     else backward_pieces(b, piece, m, v, z);
   }
