@@ -1,5 +1,7 @@
 """Attention with Bayesian projections: torch's own, with their weights."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,6 +9,7 @@ from torch import Tensor, nn
 import whvi
 from whvi.convert import BayesianAttention, bayesianize, to_dense
 from whvi.errors import DtypeError, ShapeError
+from whvi.testing import cover_pairs
 
 
 def pair(**options: object) -> tuple[BayesianAttention, nn.MultiheadAttention]:
@@ -33,20 +36,19 @@ PADDING = torch.tensor([[False] * 7, [False] * 4 + [True] * 3, [False] * 6 + [Tr
 CAUSAL = torch.ones(5, 7, dtype=torch.bool).triu(3)
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-@pytest.mark.parametrize(
-    "masks",
-    [
-        {},
-        {"key_padding_mask": PADDING},
-        {"attn_mask": CAUSAL},
-        {"attn_mask": torch.randn(5, 7, dtype=torch.float64)},
-        {"attn_mask": CAUSAL.expand(12, 5, 7), "key_padding_mask": PADDING},
-    ],
-    ids=["none", "padding", "causal", "numbers", "both"],
-)
-@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"kdim": 16, "vdim": 24}, {"bias": False}], ids=str)
-def test_the_mean_is_torchs_attention(options: dict[str, object], masks: dict[str, object], need_weights: bool) -> None:
+MASKS: dict[str, dict[str, Tensor]] = {
+    "none": {},
+    "padding": {"key_padding_mask": PADDING},
+    "causal": {"attn_mask": CAUSAL},
+    "numbers": {"attn_mask": torch.randn(5, 7, dtype=torch.float64)},
+    "both": {"attn_mask": CAUSAL.expand(12, 5, 7), "key_padding_mask": PADDING},
+}
+OPTIONS: list[dict[str, Any]] = [{}, {"batch_first": True}, {"kdim": 16, "vdim": 24}, {"bias": False}]
+
+
+@pytest.mark.parametrize(("options", "mask", "need_weights"), cover_pairs(OPTIONS, list(MASKS), (True, False)), ids=str)
+def test_the_mean_is_torchs_attention(options: dict[str, Any], mask: str, need_weights: bool) -> None:
+    masks = MASKS[mask]
     attention, merged = pair(**options)
     batch = inputs(bool(options.get("batch_first")), int(options.get("kdim", 32)), int(options.get("vdim", 32)))
     with whvi.mean_mode(attention):

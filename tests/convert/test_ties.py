@@ -10,9 +10,11 @@ from whvi.inference import SVI, fit_replicas
 from whvi.likelihoods import Gaussian
 from whvi.nn.model import bayesian_layers
 from whvi.predictive import Ensemble
+from whvi.testing import cover_pairs
 
 N = 7
 KINDS = ("linear", "stacked", "filters")
+WAYS = ("example", "batch")
 
 
 class Difference(nn.Module):
@@ -44,9 +46,11 @@ def zero(value: Tensor) -> None:
     torch.testing.assert_close(value, torch.zeros_like(value), rtol=0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"bias": False}, {"scales": "diagonal"}, {"posterior": "full"}], ids=str)
-@pytest.mark.parametrize("draws", ["example", "batch"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "draws", "options"),
+    cover_pairs(KINDS, WAYS, [{}, {"bias": False}, {"scales": "diagonal"}, {"posterior": "full"}]),
+    ids=str,
+)
 def test_tied_layers_cancel(kind: str, draws: str, options: dict[str, bool | str]) -> None:
     model, x = converted(kind, draws, **options)
     assert (model(x).abs() > 1e-6).any()  # a bare call draws for each layer
@@ -60,9 +64,7 @@ def test_tied_layers_cancel(kind: str, draws: str, options: dict[str, bool | str
     zero(to_dense(model, 3)(x))
 
 
-@pytest.mark.parametrize("samples", [1, 2, 5])
-@pytest.mark.parametrize("draws", ["example", "batch"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "draws", "samples"), cover_pairs(KINDS, WAYS, [1, 2, 5]))
 def test_the_bound_has_no_noise_from_what_cancels(kind: str, draws: str, samples: int) -> None:
     """Law: the log-likelihood of f = 0 is exact, for any number of samples."""
     model, x = converted(kind, draws)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import whvi
 from whvi.nn import WHVIConv2d, conv
 from whvi_paper.baselines import LowRankMCDropoutConv2d, MatrixGaussianConv2d
+from whvi.testing import cover_pairs
 
 GEOMETRIES = [
     {"kernel_size": 1},
@@ -34,9 +35,7 @@ def plain(layer: WHVIConv2d, x: Tensor, weight: Tensor, bias: Tensor, options: d
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-@pytest.mark.parametrize("share_g", [True, False])
-@pytest.mark.parametrize("built", [True, False])
-@pytest.mark.parametrize("options", GEOMETRIES, ids=str)
+@pytest.mark.parametrize(("options", "built", "share_g"), cover_pairs(GEOMETRIES, (True, False), (True, False)), ids=str)
 def test_equals_the_convolution_with_its_weight(
     options: dict[str, object], built: bool, share_g: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

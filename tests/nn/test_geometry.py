@@ -1,7 +1,6 @@
 """A convolution is a product with patches."""
 
 import copy
-import itertools
 import pickle
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch.nn import functional
 
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.nn.geometry import ConvGeometry
+from whvi.testing import cover_pairs
 
 KERNELS: list[dict[str, Any]] = [
     {"kernel_size": 1},
@@ -22,10 +22,16 @@ KERNELS: list[dict[str, Any]] = [
 ]
 PADDINGS: list[Any] = [0, (1, 2), "same", "valid"]
 MODES = ["zeros", "reflect", "replicate", "circular"]
+
+
+def exists(kernel: dict[str, Any], padding: object, mode: str, groups: int) -> bool:
+    """torch has padding="same" for a stride of one only."""
+    return padding != "same" or "stride" not in kernel
+
+
 CASES = [
     {**kernel, "padding": padding, "padding_mode": mode, "groups": groups}
-    for kernel, padding, mode, groups in itertools.product(KERNELS, PADDINGS, MODES, (1, 2))
-    if padding != "same" or "stride" not in kernel
+    for kernel, padding, mode, groups in cover_pairs(KERNELS, PADDINGS, MODES, (1, 2), keep=exists)
 ]
 
 

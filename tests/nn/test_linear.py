@@ -1,11 +1,14 @@
 """WHVILinear and WHVIColumn beyond their contracts: counts, extreme shapes, initial scale, refusals."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
 import whvi
 from whvi.nn import MeanFieldLinear, WHVIColumn, WHVILinear
+from whvi.testing import cover_pairs
 
 FLAT = whvi.posterior.ConstantWeightVariance(0.1)
 
@@ -63,14 +66,17 @@ def test_a_million_features(layout: str) -> None:
     assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in layer.parameters())
 
 
-@pytest.mark.parametrize("structure", ["GH", "SHGH", "SHGHS", "SHGHSH"])
-@pytest.mark.parametrize("prior_variance", [1.0, 1e-5])
-@pytest.mark.parametrize(("in_features", "out_features"), [(256, 256), (100, 300)])
+@pytest.mark.parametrize(
+    ("structure", "prior_variance", "shape"),
+    cover_pairs(["GH", "SHGH", "SHGHS", "SHGHSH"], [1.0, 1e-5], [(256, 256), (100, 300)]),
+    ids=str,
+)
 def test_initial_weights_have_the_variance_for_relu(
-    structure: str, prior_variance: float, in_features: int, out_features: int
+    structure: str, prior_variance: float, shape: tuple[int, int]
 ) -> None:
     torch.manual_seed(0)
-    options = {"structure": structure, "prior_variance": prior_variance, "share_g": False}
+    in_features, out_features = shape
+    options: dict[str, Any] = {"structure": structure, "prior_variance": prior_variance, "share_g": False}
     weights = [WHVILinear(in_features, out_features, **options).weight() for _ in range(20)]
     assert float(torch.stack(weights).detach().var() * in_features) == pytest.approx(2.0, rel=0.2)
 

@@ -12,6 +12,7 @@ from torch.func import grad, hessian, jacfwd, jacrev, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from whvi.ops import draw_seed, fallback, native, noisy_bias, normal
+from whvi.testing import cover_pairs
 
 SHAPES = [(64, 512), (3,), (1,), (5, 1), (2, 3, 7), (300, 70), (3, 3000), (40, 1000), (0, 5), (2, 0, 3)]
 BOTH = (torch.float32, torch.float64)
@@ -34,9 +35,7 @@ def threads() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("dtype", BOTH)
-@pytest.mark.parametrize("offset", [0, 13])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("shape", "offset", "dtype"), cover_pairs(SHAPES, (0, 13), BOTH), ids=str)
 def test_bits_and_gradients_of_the_expression(shape: tuple[int, ...], offset: int, dtype: torch.dtype) -> None:
     inputs = arguments(*shape, dtype=dtype)
     got, expected = (f(*inputs, 5, offset) for f in (noisy_bias, plain))
@@ -47,9 +46,11 @@ def test_bits_and_gradients_of_the_expression(shape: tuple[int, ...], offset: in
         torch.testing.assert_close(a, b, rtol=32 * unit, atol=32 * unit * (1 + dy.numel()) ** 0.5)
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["float32 parameters", "16-bit parameters"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("shape", [(33, 100), (4, 3), (2,)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "dtype", "own"),
+    cover_pairs([(33, 100), (4, 3), (2,)], [torch.bfloat16, torch.float16], [False, True]),
+    ids=str,
+)
 def test_half_precision_is_computed_in_single(shape: tuple[int, ...], dtype: torch.dtype, own: bool) -> None:
     y, mean, log_std = (t.detach() for t in arguments(*shape, dtype=torch.float32))
     y = y.to(dtype)
@@ -146,9 +147,11 @@ def test_instruction_sets(name: str) -> None:
         native.use_instruction_set(str(best))
 
 
-@pytest.mark.parametrize("dtype", [*BOTH, torch.bfloat16])
-@pytest.mark.parametrize("rows", [(), (5,), (5, 2), (0,)], ids=str)
-@pytest.mark.parametrize("groups", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize(
+    ("groups", "rows", "dtype"),
+    cover_pairs([(), (3,), (2, 3)], [(), (5,), (5, 2), (0,)], [*BOTH, torch.bfloat16]),
+    ids=str,
+)
 def test_fallback_agrees(groups: tuple[int, ...], rows: tuple[int, ...], dtype: torch.dtype) -> None:
     compute = torch.float64 if dtype == torch.float64 else torch.float32
     y, dy = (torch.randn(*groups, *rows, 9).to(dtype) for _ in range(2))

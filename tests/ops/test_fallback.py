@@ -11,11 +11,13 @@ import torch
 
 import whvi
 from whvi.ops import canonical, fallback, layout
+from whvi.testing import cover_pairs
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("noisy", [False, True])
-@pytest.mark.parametrize("needs", [0b11111, 0b00101, 0b01010])
+@pytest.mark.parametrize(
+    ("dtype", "noisy", "needs"),
+    cover_pairs([torch.float64, torch.float32, torch.bfloat16], [False, True], [0b11111, 0b00101, 0b01010]),
+)
 def test_operators_agree(dtype: torch.dtype, noisy: bool, needs: int) -> None:
     compute = torch.float64 if dtype == torch.float64 else torch.float32
     plan = layout.plan([(2, 3, 1), (2, 1, 4), (2, 1, 1), (2, 3, 4), (2, 1, 1), (2, 3, 1)], stack=True)

@@ -13,6 +13,7 @@ from whvi.nn.model import bayesian_layers
 from whvi.ops import seeds_from
 from whvi.predictive import Ensemble, predict
 from whvi.predictive.functions import GROUP
+from whvi.testing import cover_pairs
 
 MAKERS = {"WHVI": WHVILinear, "mean field": MeanFieldLinear}
 
@@ -59,13 +60,12 @@ def one_by_one(model: nn.Module, x: Tensor, count: int, seed: int) -> Tensor:
 
 
 # Powers of two are where a first axis happens to divide among 16 functions, with any number of rows.
-@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
-@pytest.mark.parametrize(
-    ("rows", "length"), [(1, 10), (1, 16), (2, 64), (4, 16), (4, 64), (8, 128), (16, 512), (5, 32)]
-)
-@pytest.mark.parametrize("kind", ["transposed", "table"])
-def test_functions_are_explicit_draws(kind: str, rows: int, length: int, maker: type[nn.Module]) -> None:
-    model, x = model_and_inputs(kind, rows, length, maker)
+SIZES = [(1, 10), (1, 16), (2, 64), (4, 16), (4, 64), (8, 128), (16, 512), (5, 32)]
+
+
+@pytest.mark.parametrize(("kind", "size", "maker"), cover_pairs(["transposed", "table"], SIZES, list(MAKERS)), ids=str)
+def test_functions_are_explicit_draws(kind: str, size: tuple[int, int], maker: str) -> None:
+    model, x = model_and_inputs(kind, *size, MAKERS[maker])
     prediction = predict(model, x, 20, seed=3)
     f = one_by_one(model, x, 20, 3)
     close = {"rtol": 1e-9, "atol": 1e-12}

@@ -7,6 +7,7 @@ names. The contracts import no test runner; pytest finds them through the subcla
 from whvi.testing.compare import assert_close, assert_estimate, assert_moments, assert_uncorrelated, perturb
 from whvi.testing.conjugate import GaussianLaw, LinearGaussian, design_matrix, summed_design
 from whvi.testing.layer import LayerContract
+from whvi.testing.pairs import cover_pairs
 from whvi.testing.posterior import DensePrior, PosteriorContract, PriorCase
 from whvi.testing.structure import MatrixCase, StructureContract
 
@@ -23,6 +24,7 @@ __all__ = [
     "assert_estimate",
     "assert_moments",
     "assert_uncorrelated",
+    "cover_pairs",
     "design_matrix",
     "perturb",
     "summed_design",

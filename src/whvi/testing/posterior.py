@@ -4,6 +4,7 @@ import copy
 import pickle
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
+from unittest import SkipTest
 
 import torch
 from torch import Tensor
@@ -102,17 +103,18 @@ class PosteriorContract:
             assert_moments(draws, mean, _covariance(posterior))
 
     def test_draws_repeat_and_differ(self, posterior: Posterior) -> None:
-        """A seed or a generator repeats the draws; other seeds and other offsets give others."""
+        """A seed or a generator repeats the draws; other seeds and offsets give others, if there is more than one."""
         seed = torch.tensor(5)
         first = posterior.rsample((4,), seed=seed)
         assert torch.equal(first, posterior.rsample((4,), seed=seed))
         same = [posterior.rsample((4,), torch.Generator().manual_seed(9)) for _ in range(2)]
         assert torch.equal(*same)
+        others = posterior.rsample((4,), seed=seed + 1), posterior.rsample((4,), seed=seed, offset=1 << 20)
         if self.analytic is None:
-            return
-        assert not torch.equal(first, posterior.rsample((4,), seed=seed + 1))
-        assert not torch.equal(first, posterior.rsample((4,), seed=seed, offset=1 << 20))
-        assert len(first.detach().flatten().unique()) == first.numel()
+            assert all(torch.equal(first, other) for other in others)
+        else:
+            assert not any(torch.equal(first, other) for other in others)
+            assert len(first.detach().flatten().unique()) == first.numel()
 
     def test_draws_are_differentiable(self, posterior: Posterior) -> None:
         """Gradients of a draw with fixed noise == finite differences, for every parameter."""
@@ -129,7 +131,7 @@ class PosteriorContract:
         priors, covariances = zip(*self.prior_cases(posterior), strict=True)
         if self.analytic is None:
             assert all(posterior.kl(prior) == 0.0 for prior in priors)
-            return
+            raise SkipTest("a point has no density: its KL is zero by convention")
         found = log_ratios(self.draws_with_density, posterior, covariances, self.samples)
         for prior, values in zip(priors, found, strict=True):
             if self.analytic:
@@ -143,7 +145,7 @@ class PosteriorContract:
     def test_kl_to_itself_is_zero(self, posterior: Posterior) -> None:
         """A prior that equals q, but for a mean of zero: KL is half the squared distance of the means, or zero."""
         if not self.analytic:
-            return
+            raise SkipTest("the covariance or the exact KL of this posterior is not known")
         root = posterior.covariance_root().detach()
         prior, moved = DensePrior(root @ root.mT), copy.deepcopy(posterior)
         with torch.no_grad():
