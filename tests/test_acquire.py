@@ -1,6 +1,7 @@
 """Scores of active learning against what they are defined as, and against an exact conjugate update."""
 
 from copy import deepcopy
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ POOL, REFERENCE = 12, 9
 
 
 def network(outputs: int, posterior: str = "diagonal") -> nn.Module:
-    options = {"posterior": posterior, "bias": posterior != "point", "dtype": torch.float64}
+    options: dict[str, Any] = {"posterior": posterior, "bias": posterior != "point", "dtype": torch.float64}
     return nn.Sequential(WHVILinear(3, 8, **options), nn.Tanh(), WHVILinear(8, outputs, **options))
 
 
@@ -43,7 +44,7 @@ class TestInformation:
         each = -(p * p.log()).sum(-1).mean(0)
         mean = p.mean(0)
         total = -(mean * mean.log()).sum(-1)
-        arguments = {"likelihood": likelihood, "samples": 50, "seed": 3}
+        arguments: dict[str, Any] = {"likelihood": likelihood, "samples": 50, "seed": 3}
         torch.testing.assert_close(acquire.predictive_entropy(model, pool, **arguments), total)
         torch.testing.assert_close(acquire.bald(model, pool, **arguments), total - each)
 
@@ -185,7 +186,7 @@ class TestChoose:
         best = acquire.variance_reduction(model, pool, likelihood=likelihood, seed=0).argmax()
         crowd = torch.cat([pool, pool[best].expand(4, 3)])
         alike = {int(best), *range(POOL, POOL + 4)}
-        arguments = {"reference": pool, "likelihood": likelihood, "seed": 0}
+        arguments: dict[str, Any] = {"reference": pool, "likelihood": likelihood, "seed": 0}
         alone = acquire.highest(acquire.variance_reduction(model, crowd, **arguments), 4)
         together = acquire.choose(model, crowd, 4, "variance", **arguments)
         assert len(alike & set(alone.tolist())) == 4
@@ -217,8 +218,8 @@ class TestChoose:
         ({"reference": torch.zeros(2, 3).double()}, errors.ArgumentError, "reference is for the method 'variance'"),
     ],
 )
-def test_bad_input_is_refused(change: dict[str, object], error: type[Exception], message: str) -> None:
-    arguments = {"model": network(1), "pool": rows(), "count": 2, "likelihood": Gaussian(), **change}
+def test_bad_input_is_refused(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    arguments: dict[str, Any] = {"model": network(1), "pool": rows(), "count": 2, "likelihood": Gaussian(), **change}
     with pytest.raises(error, match=message):
         acquire.choose(**arguments)
 

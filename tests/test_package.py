@@ -7,6 +7,7 @@ import sys
 import tomllib
 from importlib import metadata, resources
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ HEAVY = ["tensorboard", "matplotlib", "pandas", "sklearn", "scipy", "typer", "ri
 HEAVY += ["jinja2", "whvi_paper", "whvi_tables"]
 
 
-def project() -> dict[str, object]:
+def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

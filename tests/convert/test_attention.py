@@ -12,7 +12,7 @@ from whvi.errors import DtypeError, ShapeError
 from whvi.testing import cover_pairs
 
 
-def pair(**options: object) -> tuple[BayesianAttention, nn.MultiheadAttention]:
+def pair(**options: Any) -> tuple[BayesianAttention, nn.MultiheadAttention]:
     """A Bayesian attention and the dense one of its mean, with biases that are not zero."""
     dense = nn.MultiheadAttention(32, 4, dtype=torch.float64, **options)  # type: ignore[arg-type]
     for name, parameter in dense.named_parameters():
@@ -64,7 +64,7 @@ def test_a_hint_that_a_mask_is_causal_changes_nothing() -> None:
     attention, merged = pair()
     x, mask = inputs(False)[0], torch.ones(5, 5, dtype=torch.bool).triu(1)
     for need_weights in (True, False):
-        options = {"attn_mask": mask, "is_causal": True, "need_weights": need_weights}
+        options: dict[str, Any] = {"attn_mask": mask, "is_causal": True, "need_weights": need_weights}
         with whvi.mean_mode(attention):
             output, _ = attention(x, x, x, **options)
         torch.testing.assert_close(output, merged(x, x, x, **options)[0], rtol=1e-10, atol=1e-10)

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,8 +39,8 @@ class Tied(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.twice = nn.Linear(32, 32)
-        self.again = self.twice
+        self.twice: nn.Module = nn.Linear(32, 32)
+        self.again: nn.Module = self.twice
         self.one, self.other = nn.Linear(32, 32), nn.Linear(32, 32)
         self.other.weight = self.one.weight
         nn.init.normal_(self.other.bias)
@@ -119,7 +120,7 @@ def test_a_layer_tied_to_an_embedding_is_left() -> None:
     assert report.left[0].name in str(report)
 
 
-def note_of(module: nn.Module, **options: object) -> str:
+def note_of(module: nn.Module, **options: Any) -> str:
     """Why a module is left that stands beside one that is replaced."""
     _, report = bayesianize(nn.ModuleList([nn.Linear(32, 32), module]), **options)  # type: ignore[arg-type]
     assert [row.name for row in report.replaced] == ["0"]
@@ -165,7 +166,7 @@ def test_what_cannot_be_replaced_is_left_with_a_note(make: Callable[[], nn.Modul
     assert words in note_of(make())
 
 
-def names(rule: object, **options: object) -> list[str]:
+def names(rule: object, **options: Any) -> list[str]:
     model = nn.Sequential(nn.Linear(32, 32), nn.Sequential(nn.Linear(32, 32), nn.Conv2d(8, 8, 3)), nn.Linear(32, 2))
     _, report = bayesianize(model, rule=rule, init="prior", **options)  # type: ignore[arg-type]
     return [row.name for row in report.replaced]
@@ -216,7 +217,7 @@ def test_layers_inside_of_bayesian_ones_are_not_touched() -> None:
         ({"min_features": 0}, ArgumentError, "min_features"),
     ],
 )
-def test_mistakes_are_explained(options: dict[str, object], error: type[Exception], words: str) -> None:
+def test_mistakes_are_explained(options: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         bayesianize(nn.Sequential(nn.Linear(32, 32)), **options)  # type: ignore[arg-type]
 

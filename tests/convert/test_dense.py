@@ -2,6 +2,7 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import pytest
@@ -27,7 +28,7 @@ from whvi_paper.baselines import (
     TensorFactorisedLinear,
 )
 
-GEOMETRY = {"stride": 2, "padding": 1, "padding_mode": "reflect", "dtype": torch.float64}
+GEOMETRY: dict[str, Any] = {"stride": 2, "padding": 1, "padding_mode": "reflect", "dtype": torch.float64}
 LAYERS = {
     "whvi": lambda: WHVILinear(8, 6, dtype=torch.float64),
     "random scales": lambda: WHVILinear(8, 20, scales="diagonal", bias=False, dtype=torch.float64),

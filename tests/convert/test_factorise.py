@@ -1,5 +1,7 @@
 """The structured matrix nearest to a dense one."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -125,7 +127,7 @@ def test_few_rows_of_a_wide_weight_are_not_padded(monkeypatch: pytest.MonkeyPatc
     """Squares of the size of the weight, not of its block: 16 x 1024 are 64 of side 16."""
     seen = []
 
-    def spy(squares: Tensor, *arguments: Tensor, **options: bool) -> object:
+    def spy(squares: Tensor, *arguments: Tensor, **options: Any) -> object:
         seen.append(tuple(squares.shape))
         return factorise(squares, *arguments, **options)
 

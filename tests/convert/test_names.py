@@ -1,6 +1,7 @@
 """The names of bayesian-torch."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from whvi.convert import dnn_to_bnn, get_kl_loss
 from whvi.errors import ArgumentError
 from whvi.nn import WHVIConv2d, WHVILinear
 
-PARAMETERS = {
+PARAMETERS: dict[str, Any] = {
     "prior_mu": 0.0,
     "prior_sigma": 0.5,
     "posterior_mu_init": 0.0,
@@ -64,7 +65,7 @@ def test_the_kl_is_the_sum_of_all_posteriors_each_once() -> None:
     ("change", "words"),
     [({"prior_mu": 1.0}, "prior_mu=1.0"), ({"posterior_mu_init": 0.1}, "posterior_mu_init"), ({"extra": 1}, "extra")],
 )
-def test_what_has_no_counterpart_is_said(change: dict[str, float], words: str) -> None:
+def test_what_has_no_counterpart_is_said(change: dict[str, Any], words: str) -> None:
     with pytest.warns(UserWarning, match=words):
         dnn_to_bnn(model(), {**PARAMETERS, **change})
 

@@ -1,5 +1,7 @@
 """Layers that share a posterior share its draw: where two of them cancel nothing is left, whoever draws."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -34,7 +36,7 @@ class Difference(nn.Module):
         return difference.flatten(1)[:, :1]
 
 
-def converted(kind: str, draws: str = "auto", **options: bool | str) -> tuple[nn.Module, Tensor]:
+def converted(kind: str, draws: str = "auto", **options: Any) -> tuple[nn.Module, Tensor]:
     names = ("one_bias", "bias")
     model = Difference(kind, **{name: bool(options.pop(name)) for name in names if name in options})
     bayesian, _ = bayesianize(model, rule=("one", "other"), draws=draws, relative_std=0.5, **options)  # type: ignore[arg-type]
@@ -51,7 +53,7 @@ def zero(value: Tensor) -> None:
     cover_pairs(KINDS, WAYS, [{}, {"bias": False}, {"scales": "diagonal"}, {"posterior": "full"}]),
     ids=str,
 )
-def test_tied_layers_cancel(kind: str, draws: str, options: dict[str, bool | str]) -> None:
+def test_tied_layers_cancel(kind: str, draws: str, options: dict[str, Any]) -> None:
     model, x = converted(kind, draws, **options)
     assert (model(x).abs() > 1e-6).any()  # a bare call draws for each layer
     for way in (1, 3, "example"):

@@ -1,5 +1,7 @@
 """Gaussian processes by random features: the layer's laws, and the exact evidence."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -14,7 +16,7 @@ from whvi.posterior import FullGaussian
 from whvi.testing import perturb
 from whvi.testing.conjugate import LinearGaussian, design_matrix
 
-F64 = {"dtype": torch.float64}
+F64: dict[str, Any] = {"dtype": torch.float64}
 NOISE = 0.1
 
 

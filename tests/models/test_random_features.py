@@ -12,7 +12,7 @@ from whvi.errors import ArgumentError, DtypeError, ShapeError
 from whvi.models import KERNELS, PROJECTIONS, RandomFeatures
 
 UNBIASED = ("gaussian", "orthogonal", "fastfood")
-F64 = {"dtype": torch.float64}
+F64: dict[str, Any] = {"dtype": torch.float64}
 
 
 def points(count: int = 6, inputs: int = 4) -> Tensor:

@@ -1,6 +1,7 @@
 """Layers, posteriors and KL against a problem whose evidence and posterior are known exactly."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ NOISE = 0.3
 PRIOR = 0.7
 
 
-def make_layer(posterior: str, **options: object) -> WHVILinear:
+def make_layer(posterior: str, **options: Any) -> WHVILinear:
     """A linear layer with fixed scales and no bias: linear in g."""
     layer = WHVILinear(3, 5, False, posterior=posterior, prior_variance=PRIOR, dtype=torch.float64, **options)  # type: ignore[arg-type]
     for scale in layer.scales:
@@ -63,13 +64,13 @@ def maximise(problem: LinearGaussian, layers: Sequence[WHVILinear]) -> float:
     return float(elbo(problem, layers).detach())
 
 
-ONE: dict[str, object] = {}
-OWN: dict[str, object] = {"share_g": False}
+ONE: dict[str, Any] = {}
+OWN: dict[str, Any] = {"share_g": False}
 
 
 @pytest.mark.parametrize("options", [ONE, OWN], ids=["shared", "own"])
 @pytest.mark.parametrize("word", ["SHGHS", "SHGH", "SHGHSH"])
-def test_the_design_matrix_is_the_layer(word: str, options: dict[str, object]) -> None:
+def test_the_design_matrix_is_the_layer(word: str, options: dict[str, Any]) -> None:
     layer, x = make_layer("point", structure=word, **options), torch.randn(4, 3, dtype=torch.float64)
     assert_close((design_matrix(layer, x) @ layer.g.mean.flatten()).reshape(4, 5), layer(x), 1e-12)
 
@@ -105,7 +106,7 @@ def test_a_full_gaussian_layer_is_trained_to_the_evidence() -> None:
 
 @pytest.mark.parametrize("options", [ONE, OWN], ids=["shared", "own"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_mean_field_optimum(count: int, options: dict[str, object]) -> None:
+def test_the_mean_field_optimum(count: int, options: dict[str, Any]) -> None:
     """Trained diagonal posteriors of one layer, or of two that are summed, land on (m, 1 / Lambda_ii)."""
     layers = [make_layer("diagonal", **options) for _ in range(count)]
     problem = problem_of(layers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 import pytest
 import torch
@@ -28,16 +29,18 @@ GEOMETRIES = [
 ]
 
 
-def plain(layer: WHVIConv2d, x: Tensor, weight: Tensor, bias: Tensor, options: dict[str, object]) -> Tensor:
+def plain(layer: WHVIConv2d, x: Tensor, weight: Tensor, bias: Tensor, options: dict[str, Any]) -> Tensor:
     """nn.Conv2d itself with a given weight."""
     reference = nn.Conv2d(4, 8, **options, dtype=x.dtype)  # type: ignore[arg-type]
     return torch.func.functional_call(reference, {"weight": weight, "bias": bias}, x)
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
-@pytest.mark.parametrize(("options", "built", "share_g"), cover_pairs(GEOMETRIES, (True, False), (True, False)), ids=str)
+@pytest.mark.parametrize(
+    ("options", "built", "share_g"), cover_pairs(GEOMETRIES, (True, False), (True, False)), ids=str
+)
 def test_equals_the_convolution_with_its_weight(
-    options: dict[str, object], built: bool, share_g: bool, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], built: bool, share_g: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the filters of each example are built or not."""
     monkeypatch.setattr(conv, "_MANY", 0 if built else inf)
@@ -102,7 +105,7 @@ def test_alexnet_with_filters_too_costs_less_than_one_percent() -> None:
         ({"kernel_size": 3, "stride": 0}, "stride"),
     ],
 )
-def test_refuses_what_is_no_convolution(options: dict[str, object], said: str) -> None:
+def test_refuses_what_is_no_convolution(options: dict[str, Any], said: str) -> None:
     with pytest.raises(whvi.WhviError, match=said):
         WHVIConv2d(4, 8, **options)  # type: ignore[arg-type]
 
@@ -125,7 +128,7 @@ def test_refuses_inputs_that_do_not_fit() -> None:
     ],
 )
 def test_attributes_are_those_of_conv2d(make: Callable[..., nn.Module]) -> None:
-    options = {"stride": 2, "padding": 1, "padding_mode": "reflect"}
+    options: dict[str, Any] = {"stride": 2, "padding": 1, "padding_mode": "reflect"}
     layer, plain = make(3, 4, (3, 5), **options), nn.Conv2d(3, 4, (3, 5), **options)
     for name in ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "padding_mode"):
         assert getattr(layer, name) == getattr(plain, name)

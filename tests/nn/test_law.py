@@ -1,5 +1,7 @@
 """The law of W in closed form: against samples, against the paper's formulas, and against the dense twin."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -12,7 +14,7 @@ from whvi.ops import fwht
 from whvi.testing import assert_moments
 
 POSTERIORS = ["point", "diagonal", "low_rank:2", "full"]
-WEIGHTS = {
+WEIGHTS: dict[str, Any] = {
     "square": {"in_features": 4, "out_features": 4},
     "one number": {"in_features": 1, "out_features": 1},
     "tall": {"in_features": 3, "out_features": 7},
@@ -27,7 +29,7 @@ every_posterior = pytest.mark.parametrize("posterior", POSTERIORS)
 every_weight = pytest.mark.parametrize("weight", WEIGHTS)
 
 
-def make(posterior: str, **options: object) -> WHVILinear:
+def make(posterior: str, **options: Any) -> WHVILinear:
     """A layer in float64 whose parameters have left their initial, special values."""
     layer = WHVILinear(posterior=posterior, dtype=torch.float64, **options)
     scatter(layer)
@@ -37,7 +39,7 @@ def make(posterior: str, **options: object) -> WHVILinear:
 @torch.no_grad()
 def scatter(layer: torch.nn.Module) -> None:
     for parameter in layer.parameters():
-        parameter += 0.5 * torch.randn_like(parameter)
+        parameter.add_(0.5 * torch.randn_like(parameter))
 
 
 def assert_is_mean(samples: Tensor, expected: Tensor) -> None:
@@ -159,7 +161,7 @@ def test_law_is_that_of_the_moment_it_was_taken() -> None:
     before = law.mean.clone(), law.covariance.clone()
     with torch.no_grad():
         for parameter in layer.parameters():
-            parameter += 1.0
+            parameter.add_(1.0)
     assert_close((law.mean, law.covariance), before)
 
 
@@ -211,7 +213,7 @@ def test_columns_have_a_law() -> None:
 
 
 @pytest.mark.parametrize("options", [{"posterior": "planar:2"}, {"scales": "diagonal"}])
-def test_laws_without_closed_form_are_refused(options: dict[str, str]) -> None:
+def test_laws_without_closed_form_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedError, match=r"layer\.weight\(layer\.draw\(\(n,\)\)\)"):
         WHVILinear(4, 4, **options).weight_distribution()
 
@@ -233,7 +235,7 @@ def test_large_covariances_are_refused() -> None:
         ({"out_features": 3}, r"\(3, 4\) does not fill its 1 blocks of side 4"),
     ],
 )
-def test_lq_is_refused_where_there_is_none(options: dict[str, object], message: str) -> None:
+def test_lq_is_refused_where_there_is_none(options: dict[str, Any], message: str) -> None:
     law = WHVILinear(**{"in_features": 4, "out_features": 4, **options}).weight_distribution()
     with pytest.raises(UnsupportedError, match=message):
         law.lq()

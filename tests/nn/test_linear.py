@@ -23,7 +23,7 @@ def toy(posterior: str) -> int:
     return count(*hidden, MeanFieldLinear(128, 1)) + noise_variance
 
 
-def alexnet(linear: type[nn.Module], **options: str) -> int:
+def alexnet(linear: type[nn.Module], **options: Any) -> int:
     channels = [(3, 64), (64, 192), (192, 384), (384, 256), (256, 256)]
     features = [(1024, 4096), (4096, 4096), (4096, 10)]
     convolutions = [nn.Conv2d(a, b, 3, device="meta") for a, b in channels]

@@ -61,7 +61,7 @@ def test_moments_in_closed_form(case: Any) -> None:
         centre, variance = mean @ x, std.square() @ x.square()
         bias, spread = layer.bias.mean, layer.bias.log_std
     else:
-        options = {"stride": 2, "groups": 2}
+        options: dict[str, Any] = {"stride": 2, "groups": 2}
         padded = functional.pad(x[None], (1, 1, 1, 1), "circular")
         centre = functional.conv2d(padded, mean, **options)[0]
         variance = functional.conv2d(padded.square(), std.square(), **options)[0]

@@ -2,6 +2,7 @@
 
 import threading
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def test_compiled_models_follow_fixed_draws(model: nn.Module, x: Tensor) -> None
 
 
 @pytest.mark.parametrize("options", [{}, {"layout": "embed"}, {"bias": "point"}, {"posterior": "full"}], ids=str)
-def test_a_layer_used_twice_has_one_gradient(options: dict[str, str], x: Tensor) -> None:
+def test_a_layer_used_twice_has_one_gradient(options: dict[str, Any], x: Tensor) -> None:
     """Also where the gradient may be differentiated: there an input of the pass depends on its other inputs."""
     layer = WHVILinear(3, 3, dtype=torch.float64, **options)
 

@@ -3,6 +3,7 @@
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -71,7 +72,7 @@ def test_half_precision_is_computed_in_single(shape: tuple[int, ...], dtype: tor
 
 @pytest.mark.parametrize("name", ["y", "mean", "log_std"])
 def test_one_gradient_alone(name: str) -> None:
-    inputs = dict(zip(("y", "mean", "log_std"), (t.detach() for t in arguments(20, 33)), strict=True))
+    inputs: dict[str, Any] = dict(zip(("y", "mean", "log_std"), (t.detach() for t in arguments(20, 33)), strict=True))
     inputs[name].requires_grad_()
     dy = torch.randn(20, 33, dtype=torch.float64)
     got, expected = (torch.autograd.grad(f(**inputs, seed=5), inputs[name], dy)[0] for f in (noisy_bias, plain))
@@ -101,7 +102,7 @@ def test_derivatives_of_every_order() -> None:
     for f in (noisy_bias, plain):
         y = (f(*inputs, 5) ** 3).sum()
         for _ in range(3):
-            y = sum((g**2).sum() for g in torch.autograd.grad(y, inputs, create_graph=True))
+            y = torch.stack([(g**2).sum() for g in torch.autograd.grad(y, inputs, create_graph=True)]).sum()
         third.append(torch.autograd.grad(y, inputs))
     for a, b in zip(*third, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)

@@ -26,7 +26,7 @@ KINDS = {
 
 
 def members(kind: str, count: int = 5) -> list[nn.Module]:
-    models = [KINDS[kind]() for _ in range(count)]
+    models: list[nn.Module] = [KINDS[kind]() for _ in range(count)]
     for model in models:
         model(torch.randn(9, 3))  # moves the statistics of normalisation
     return models
@@ -256,7 +256,11 @@ def states_of(model: nn.Module, **changes: Tensor) -> dict[str, Tensor]:
     [
         (lambda: Ensemble([]), ArgumentError, "at least one member"),
         (lambda: Ensemble(nn.Linear(1, 1)), InputTypeError, "list of Module"),
-        (lambda: Ensemble([nn.Linear(1, 1), 3]), InputTypeError, "one is a int"),
+        (
+            lambda: Ensemble([nn.Linear(1, 1), 3]),  # type: ignore[list-item]
+            InputTypeError,
+            "one is a int",
+        ),
         (lambda: Ensemble([nn.Linear(1, 1), nn.ReLU()]), ArgumentError, "one architecture"),
         (
             lambda: Ensemble([nn.Linear(1, 1), nn.Linear(2, 1)]),

@@ -1,6 +1,7 @@
 """``whvi.predict`` of models whose layers see something else than rows: a function is one draw all the same."""
 
 from math import sqrt
+from typing import Any
 
 import pytest
 import torch
@@ -68,7 +69,7 @@ def test_functions_are_explicit_draws(kind: str, size: tuple[int, int], maker: s
     model, x = model_and_inputs(kind, *size, MAKERS[maker])
     prediction = predict(model, x, 20, seed=3)
     f = one_by_one(model, x, 20, 3)
-    close = {"rtol": 1e-9, "atol": 1e-12}
+    close: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
     torch.testing.assert_close(prediction.mean, f.mean(0), **close)
     torch.testing.assert_close(prediction.epistemic, f.var(0, correction=0), **close)
     torch.testing.assert_close(prediction.samples(), f, **close)

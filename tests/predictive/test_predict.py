@@ -3,8 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -18,13 +20,14 @@ from whvi.predictive import Ensemble, Prediction, predict
 from whvi_paper.baselines import TensorFactorisedLinear
 
 FIELDS = ("mean", "epistemic", "aleatoric")
-MODELS = {
-    **{
-        name: lambda name=name: nn.Sequential(
-            WHVILinear(3, 8, posterior=name), nn.ReLU(), WHVILinear(8, 2, posterior=name)
-        )
-        for name in ("diagonal", "low_rank:2", "full", "planar:2", "point")
-    },
+
+
+def structured(posterior: str) -> nn.Sequential:
+    return nn.Sequential(WHVILinear(3, 8, posterior=posterior), nn.ReLU(), WHVILinear(8, 2, posterior=posterior))
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    **{name: partial(structured, name) for name in ("diagonal", "low_rank:2", "full", "planar:2", "point")},
     "mean field": lambda: nn.Sequential(MeanFieldLinear(3, 8), nn.Tanh(), MeanFieldLinear(8, 2)),
     "MC dropout": lambda: nn.Sequential(nn.Linear(3, 8), nn.ReLU(), MCDropout(nn.Linear(8, 2), 0.3)),
     "factorised": lambda: nn.Sequential(TensorFactorisedLinear(3, 8), nn.ReLU(), WHVIColumn(8, 2)),
@@ -54,7 +57,7 @@ def test_the_fields_are_the_moments_of_explicit_draws(name: str, likelihood: Lik
     prediction = predict(model, x, 37, likelihood=likelihood, seed=5, batch_rows=3)
     f = draws_of(model, x, 37, 5)
     mean = f if likelihood is None else likelihood.mean(f)
-    close = {"rtol": 1e-9, "atol": 1e-12}
+    close: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
     torch.testing.assert_close(prediction.mean, mean.mean(0), **close)
     torch.testing.assert_close(prediction.epistemic, mean.var(0, correction=0), **close)
     noise = torch.zeros_like(mean[0]) if likelihood is None else likelihood.variance(f).mean(0).detach()
@@ -343,7 +346,7 @@ def holes(value: float) -> Tensor:
         ({"model": nn.LSTM(3, 2)}, InputTypeError, "must give a torch.Tensor"),
     ],
 )
-def test_errors_say_what_is_wrong(arguments: dict[str, object], error: type[WhviError], message: str) -> None:
+def test_errors_say_what_is_wrong(arguments: dict[str, Any], error: type[WhviError], message: str) -> None:
     arguments = {"model": MODELS["diagonal"](), "x": torch.randn(9, 3)} | arguments
     with pytest.raises(error, match=message):
         predict(**arguments)

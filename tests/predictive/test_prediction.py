@@ -1,6 +1,7 @@
 """Laws of a prediction: its density, quantiles, draws and entropies agree with each other and with explicit sums."""
 
 from math import e, log, pi, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,7 +253,7 @@ def test_the_law_is_that_of_torch_distributions() -> None:
     torch.testing.assert_close(prediction.cdf(y), mixture.cdf(y), rtol=1e-6, atol=1e-8)
 
 
-def gradient_step(model: nn.Module, x: Tensor, likelihood: Likelihood, **options: bool) -> None:
+def gradient_step(model: nn.Module, x: Tensor, likelihood: Likelihood, **options: Any) -> None:
     optimiser = torch.optim.Adam(model.parameters(), **options)
     model(x).sum().backward()
     optimiser.step()

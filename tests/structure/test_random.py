@@ -1,6 +1,7 @@
 """Fixed random operators: products against the dense twin, and the statistics that random features rely on."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ every_kind = pytest.mark.parametrize("make", [Fastfood, OrthogonalRandomFeatures
 SHAPES = [(1, 1), (1, 5), (2, 2), (3, 3), (8, 8), (8, 20), (5, 3), (7, 30)]
 
 
-def draws(make: Make, count: int, *shape: int, **options: object) -> Tensor:
+def draws(make: Make, count: int, *shape: int, **options: Any) -> Tensor:
     """Independent operators, dense: (count, out, in)."""
     generator = torch.Generator().manual_seed(1)
     return torch.stack(
@@ -74,8 +75,8 @@ def test_fastfood_has_the_moments_of_normals() -> None:
     for power, moment, spread in ((4, 3.0, 96.0), (6, 15.0, 10170.0)):  # E[z^n] and var(z^n) of a standard normal
         assert ((samples.pow(power).mean(0) - moment).abs() < 4 * spread**0.5 * error).all()
     squares = samples.square().sum(-1)  # chi-square with 4 degrees of freedom has the variance 8
-    spread = (squares - 4).square()
-    assert ((spread.mean(0) - 8).abs() < 4 * spread.std(0) * error).all()
+    deviations = (squares - 4).square()
+    assert ((deviations.mean(0) - 8).abs() < 4 * deviations.std(0) * error).all()
 
 
 @pytest.mark.parametrize(("make", "worst"), [(Fastfood, 1.5), (OrthogonalRandomFeatures, 0.3)])
@@ -99,7 +100,7 @@ def test_kernel_estimate_closes_in_on_the_gaussian_kernel(make: Make, worst: flo
 
 @every_kind
 def test_generator_repeats_the_operator_in_every_precision(make: Make) -> None:
-    def made(seed: int, **options: object) -> Tensor:
+    def made(seed: int, **options: Any) -> Tensor:
         return make(5, 12, generator=torch.Generator().manual_seed(seed), **options).dense()
 
     assert (made(3) == made(3)).all()

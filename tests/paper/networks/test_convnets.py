@@ -2,6 +2,7 @@
 
 import copy
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -159,7 +160,7 @@ def test_poolings_and_strides_leave_the_planes_of_the_tables() -> None:
     }.items():
         seen: list[int] = []
 
-        def filters(i: int, o: int, k: int, seen: list[int] = seen, **options: object) -> nn.Module:
+        def filters(i: int, o: int, k: int, seen: list[int] = seen, **options: Any) -> nn.Module:
             layer = nn.Conv2d(i, o, k, **options)  # type: ignore[arg-type]
             layer.register_forward_hook(lambda *call: seen.append(call[2].shape[-1]))
             return layer
