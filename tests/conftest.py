@@ -1,4 +1,4 @@
-"""Fixtures that every test may use."""
+"""Fixtures that every test may use, and which tests the default tier leaves out."""
 
 import os
 import random
@@ -35,6 +35,9 @@ parent.postMessage([innerWidth, root.scrollWidth, wide.length, requests.length].
 """
 Browse = Callable[..., str]
 
+SLOW = dict(line.partition(" ")[::2] for line in (Path(__file__).parent / "slow.txt").read_text().splitlines())
+"""Tests by the names of their functions, so that they keep their tier when they move; the word "first" or none."""
+
 
 class OnPhone(NamedTuple):
     """What a browser saw of a page."""
@@ -49,6 +52,20 @@ class OnPhone(NamedTuple):
 if not torch.accelerator.is_available():  # torch.manual_seed would write the stack of calls down for each, each time
     for absent in (torch.cuda, torch.xpu, torch.mtia):
         absent.manual_seed_all = lambda seed: None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow. The default tier, ``make check``, is the rest; ``make test`` runs all and looks at no marks.
+
+    Slow is what takes more than half a second of a processor: training to the end, graphs, other processes, browsers,
+    many draws. Where one case is enough for a first look, "first" in the list leaves the first of each file.
+    """
+    seen = set()
+    for item in items:
+        name = getattr(item, "originalname", item.name)
+        if name in SLOW and (SLOW[name] != "first" or (item.path, name) in seen):
+            item.add_marker(pytest.mark.slow)
+        seen.add((item.path, name))
 
 
 @pytest.fixture(autouse=True)
