@@ -12,7 +12,7 @@ FACTORS: list[tuple[range, ...]] = [
     (range(4), range(4), range(2), range(6)),
     (range(5), range(4), range(4), range(2)),
     (range(9), range(9), range(2)),
-    (range(3),) * 8,
+    (range(3),) * 6,
     (range(7), range(3)),
 ]
 
