@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whvi.errors import ArgumentError, CheckpointError
-from whvi.io import atomic, canonical, record
+from whvi.io import atomic, canonical, manifest
 from whvi_tables.columns import Columns
 from whvi_tables.fitting import ESTIMATORS, Fitted, Model
 from whvi_tables.reading import check_writable
@@ -117,7 +117,7 @@ def _sealed(model: Model) -> bytes:
         "target": model.target,
         "columns": model.columns.to_json(),
     }
-    return canonical.dump({**content, "sha256": record.digest(canonical.dump(content))})
+    return canonical.dump({**content, "sha256": manifest.digest(canonical.dump(content))})
 
 
 def _check(path: Path, found: Any, seal: str | None) -> None:
@@ -126,5 +126,5 @@ def _check(path: Path, found: Any, seal: str | None) -> None:
     version = found.get("version")
     if isinstance(version, int) and version > VERSION:
         raise CheckpointError(f"{path} was written by a later whvi (version {version}, this reads {VERSION}); upgrade")
-    if record.digest(canonical.dump(found)) != seal:
+    if manifest.digest(canonical.dump(found)) != seal:
         raise CheckpointError(f"{path} is damaged: its sha256 is not the one it states; {ADVICE}")

@@ -1,8 +1,8 @@
 """What a column can be, and how each kind becomes numbers.
 
 A kind is learned from the training rows and is then a plain value: names and numbers that JSON can hold. That is why
-it is not a ColumnTransformer of scikit-learn, whose fitted state comes back by pickle, or by fitting it again to made-up
-rows. The numbers are those of its transformers, as tests hold; notes on strange fields it does not have.
+it is not a ColumnTransformer of scikit-learn, whose fitted state can only be restored by pickle or by fitting again to
+made-up rows. Tests hold that the numbers equal those of scikit-learn's transformers.
 
 Law: ``encode`` of any rows is finite, and has one column for each of ``features``.
 """

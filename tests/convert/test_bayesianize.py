@@ -13,9 +13,9 @@ from torch.nn.utils.parametrizations import weight_norm
 import whvi
 from whvi.convert import BayesianAttention, bayesianize
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.models import resnet18
 from whvi.nn import MCDropout, MeanFieldLinear, WHVIConv2d, WHVILinear
 from whvi.nn.model import bayesian_layers
+from whvi_paper.networks import resnet18
 
 
 class Block(nn.Module):

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 import whvi
 from whvi.nn import WHVIConv2d, conv
-from whvi_paper.baselines import LowRankMCDropoutConv2d, MatrixGaussianConv2d
 from whvi.testing import cover_pairs
+from whvi_paper.baselines import LowRankMCDropoutConv2d, MatrixGaussianConv2d
 
 GEOMETRIES = [
     {"kernel_size": 1},
