@@ -43,6 +43,7 @@ def bayesianize(
     scales: Spec = "optimised",
     prior_variance: float | Prior = 1.0,
     share_g: bool = True,
+    terms: int = 1,
     layout: str = "stack",
     draws: str = "auto",
 ) -> Converted:
@@ -53,8 +54,8 @@ def bayesianize(
         rule: which layers. None: nn.Linear, nn.Conv2d and nn.MultiheadAttention where that saves parameters; a type or
             several; a name or pattern of names (``"layers.*.linear1"``; a name stands for all below it) or several; or
             a function of (name, module) that gives True, False, or the layer to put there.
-        posterior, bias, structure, scales, prior_variance, share_g, layout: as for ``WHVILinear``; biases start at the
-            dense ones, and frozen ones stay numbers.
+        posterior, bias, structure, scales, prior_variance, share_g, terms, layout: as for ``WHVILinear``; biases start
+            at the dense ones, and frozen ones stay numbers.
         init: "pretrained" fits the mean weight to the dense one, as near as its structure allows: see the errors in
             the report. "prior" starts as a fresh layer does.
         skip: names, patterns and types to leave out.
@@ -77,7 +78,9 @@ def bayesianize(
     """
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    options = Options(posterior, init, relative_std, bias, structure, scales, prior_variance, share_g, layout, draws)
+    options = Options(
+        posterior, init, relative_std, bias, structure, scales, prior_variance, share_g, terms, layout, draws
+    )
     choices = Rules(rule, skip, whole_number("min_features", min_features), options).choices(model)
     if all(choice.note for choice in choices):
         reasons = "; ".join(f"{choice.name or 'the model'}: {choice.note}" for choice in choices[:5])

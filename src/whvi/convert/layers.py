@@ -36,6 +36,7 @@ class Options:
     scales: Spec = "optimised"
     prior_variance: float | Prior = 1.0
     share_g: bool = True
+    terms: int = 1
     layout: str = "stack"
     draws: str = "auto"
 
@@ -62,7 +63,7 @@ class Options:
 
     def layer(self, draws: str) -> dict[str, Any]:
         """Arguments of ``WHVILinear`` that do not depend on the dense layer."""
-        names = ("posterior", "structure", "scales", "prior_variance", "share_g", "layout")
+        names = ("posterior", "structure", "scales", "prior_variance", "share_g", "terms", "layout")
         return {**{name: getattr(self, name) for name in names}, "draws": draws if self.draws == "auto" else self.draws}
 
 
@@ -115,7 +116,7 @@ class Maker:
         if options.init == "prior":
             start_std = options.log_std + log(options.g_size)
             return {**arguments, "posterior": lambda mean: make_posterior(options.posterior, mean, start_std)}, None
-        plan = make_plan(options.layout, inputs, outputs)
+        plan = make_plan(options.layout, inputs, outputs, options.terms)
         start = nearest(weight, parse(options.structure), plan, groups, options.share_g, options.g_size)
         vectors = _laws(start, options, weight.dtype)
         return {**arguments, **dict.fromkeys(("posterior", "scales"), lambda _: next(vectors))}, start.error

@@ -1,5 +1,6 @@
 """Where a structured layer starts: the vectors whose weight is nearest to a dense one."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ class Start(NamedTuple):
     """Vectors of a structured layer, and how far their weight is from the one that was wanted."""
 
     g: Tensor
-    """As the layer has it: (D), or the shape of the blocks where each has its own."""
+    """As the layer has it: ([T,] D), or the shape of the blocks where each has its own."""
     scales: list[Tensor]
     """For each S of the word, of the shape of the blocks."""
     error: float
@@ -30,7 +31,8 @@ class Start(NamedTuple):
 def nearest(weight: Tensor, structure: Structure, plan: Plan, groups: int, share_g: bool, g_size: float) -> Start:
     """The structured weight nearest to a dense one.
 
-    Words [S] H G H [S] are fitted by alternating least squares (``factorise``), others by gradient steps.
+    Terms are fitted one after the other, each to what is left of the weight: words [S] H G H [S] by alternating least
+    squares (``factorise``), others by gradient steps.
 
     Args:
         weight: (groups * out_features, in_features) of the plan, row by row as a layer has it.
@@ -44,14 +46,37 @@ def nearest(weight: Tensor, structure: Structure, plan: Plan, groups: int, share
     weight = wide(weight.detach()).reshape(groups, plan.out_features, plan.in_features)
     if not weight.isfinite().all():
         raise ArgumentError("the weight has NaN or inf; a layer cannot be fitted to it")
+    single = replace(plan, terms=1)
+    found = [_nearest_term(weight, structure, single, share_g, g_size)]
+    for _ in range(1, plan.terms):  # each term is fitted to what the others leave
+        rest = weight - sum(term.weight for term in found)
+        found.append(_nearest_term(rest, structure, single, share_g, g_size))
+    if plan.terms == 1:
+        g, scales = found[0].g, found[0].scales
+    else:
+        axis = 1 if groups > 1 else 0  # the groups come first
+        g = torch.stack([term.g for term in found], 0 if share_g else axis)
+        scales = [torch.stack(parts, axis) for parts in zip(*(term.scales for term in found), strict=True)]
+    size, left = float(weight.norm()), weight - sum(term.weight for term in found)
+    return Start(g, scales, float(left.norm()) / size if size > 0.0 else 0.0)
+
+
+class _Term(NamedTuple):
+    g: Tensor
+    scales: list[Tensor]
+    weight: Tensor
+    """(groups, out_features, in_features)."""
+
+
+def _nearest_term(weight: Tensor, structure: Structure, plan: Plan, share_g: bool, g_size: float) -> _Term:
+    groups = weight.shape[0]
     each = (groups, *plan.block_shape) if groups > 1 else plan.block_shape
     fit = _by_least_squares if structure.word.strip("S") == "HGH" else _by_gradient
     g, scales = fit(weight, structure, plan, share_g)
     g, scales = _balanced(g, scales, g_size)
     g, scales = g.reshape((plan.size,) if share_g else each), [scale.reshape(each) for scale in scales]
-    found = StructuredMatrix(structure, plan, scales, shared=share_g).dense(g).reshape(weight.shape)
-    size = float(weight.norm())
-    return Start(g, scales, float((weight - found).norm()) / size if size > 0.0 else 0.0)
+    matrix = StructuredMatrix(structure, plan, scales, shared=share_g)
+    return _Term(g, scales, matrix.dense(g).reshape(weight.shape))
 
 
 def _by_least_squares(weight: Tensor, structure: Structure, plan: Plan, share_g: bool) -> tuple[Tensor, list[Tensor]]:

@@ -56,6 +56,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         scales: Spec = "optimised",
         prior_variance: float | Prior = 1.0,
         share_g: bool = True,
+        terms: int = 1,
         layout: str = "stack",
         draws: str = "example",
         weight_variance: float | None = None,
@@ -65,7 +66,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         geometry = ConvGeometry(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
         _, per_group, height, width = geometry.weight_shape
         super().__init__(
-            make_plan(layout, per_group * height * width, out_channels // groups),
+            make_plan(layout, per_group * height * width, out_channels // groups, terms),
             groups,
             out_channels,
             bias,

@@ -124,6 +124,8 @@ class WeightDistribution:
         plan, word = matrix.plan, matrix.structure.word
         if word.strip("S") != "HGH":
             raise UnsupportedError(f"structure {word!r} has no LQ decomposition; 'SHGHS', 'SHGH', 'HGHS' and 'HGH' do")
+        if plan.terms > 1:
+            raise UnsupportedError(f"a sum of {plan.terms} terms has no LQ decomposition; a single term has")
         if plan.out_features * plan.in_features != plan.blocks * plan.size**2:
             raise UnsupportedError(
                 f"a weight of shape {(plan.out_features, plan.in_features)} does not fill its {plan.blocks} blocks of "
@@ -140,7 +142,9 @@ class WeightDistribution:
         """W at g: (..., *g_mean.shape) -> (..., out, in)."""
         if self.groups == 1:
             return matrix.dense(g)
-        return matrix.dense(g.unsqueeze(-2) if matrix.shared else g).flatten(-3, -2)
+        if matrix.shared:
+            g = g.unsqueeze(-1 - len(matrix.plan.shared_shape))
+        return matrix.dense(g).flatten(-3, -2)
 
     def _map(self, matrix: StructuredMatrix) -> Tensor:
         """vec of W at each unit vector: (out * in, n)."""
@@ -153,7 +157,7 @@ class WeightDistribution:
 
     def _chunks(self) -> Iterator[Tensor]:
         plan = self.matrix.plan
-        count = max(1, _CHUNK // (self.groups * plan.blocks * plan.size**2))
+        count = max(1, _CHUNK // (self.groups * plan.terms * plan.blocks * plan.size**2))
         for columns in self.g_root.split(count, dim=1):
             yield self._deviations(columns)
 

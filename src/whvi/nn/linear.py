@@ -15,7 +15,7 @@ from whvi.structure import make_plan
 
 
 class WHVILinear(StructuredLayer):
-    """y = W x + b with W = A diag(g) B, g ~ q(g): O(D) parameters and O(D log D) time.
+    """y = W x + b with W = sum over t of A_t diag(g_t) B_t, g ~ q(g): O(D) parameters and O(D log D) time.
 
     Args:
         in_features, out_features: as for nn.Linear.
@@ -26,6 +26,8 @@ class WHVILinear(StructuredLayer):
         scales: "optimised" (a point estimate) or the name of a posterior, under a standard normal prior.
         prior_variance: of g, or a ``Prior``. Scales make up for it: (c g, s / c) is the same weight.
         share_g: one g for all K blocks that are stacked; else each block has its own.
+        terms: T, how many structured weights W is the sum of, each with its own g and scales; 1 is the paper's. More
+            of them learn more where data are rich, at T times the cost.
         layout: "stack" (K blocks on top of each other), "embed" (a part of one large block) or "reshape" (see
             ``WHVIColumn``).
         draws: "example", weights of their own for each row, or "batch", the same for all rows of a call; in training
@@ -53,6 +55,7 @@ class WHVILinear(StructuredLayer):
         scales: Spec = "optimised",
         prior_variance: float | Prior = 1.0,
         share_g: bool = True,
+        terms: int = 1,
         layout: str = "stack",
         draws: str = "example",
         weight_variance: float | None = None,
@@ -60,7 +63,7 @@ class WHVILinear(StructuredLayer):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(
-            make_plan(layout, in_features, out_features),
+            make_plan(layout, in_features, out_features, terms),
             1,
             out_features,
             bias,

@@ -21,7 +21,7 @@ G, SCALES = 0, BIAS + 1  # streams of noise
 
 
 class StructuredLayer(BayesianLayer):
-    """A layer whose weight is W = A diag(g) B for each of its groups, with a vector g ~ q(g).
+    """A layer whose weight is W = sum over t of A_t diag(g_t) B_t for each of its groups, with g ~ q(g).
 
     Args:
         plan: how the weight of one group is laid onto square blocks.
@@ -55,11 +55,16 @@ class StructuredLayer(BayesianLayer):
                 f"structure {structure!r} has no scales: {count} blocks that share one g would be equal; "
                 "use share_g=False, layout='embed', or a structure with an S"
             )
+        if plan.terms > 1 and not self.structure.scales:
+            raise ArgumentError(
+                f"structure {structure!r} has no scales: a sum of {plan.terms} terms would be one term again; use "
+                "terms=1, or a structure with an S"
+            )
         check_floating(dtype)
         prior = prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
         g_variance = prior.initial_variance if isinstance(prior, GaussianPrior) else 1.0
-        # var(W_ij) = E[g^2] * product of E[s^2] / D; g stays at the size of its prior where scales can carry the rest.
-        needed = start_variance(weight_variance, 2.0 / plan.in_features) * plan.size
+        # var(W_ij) = T E[g^2] * product of E[s^2] / D; g stays at the size of its prior, and scales carry the rest.
+        needed = start_variance(weight_variance, 2.0 / plan.in_features) * plan.size / plan.terms
         s_variance = (needed / g_variance) ** (1.0 / max(self.structure.scales, 1))
         g_mean_variance = g_variance if self.structure.scales else needed
         each = (groups, *plan.block_shape) if groups > 1 else plan.block_shape
@@ -67,7 +72,7 @@ class StructuredLayer(BayesianLayer):
         def normal(variance: float, *shape: int) -> Tensor:
             return torch.randn(shape, device=device, dtype=dtype).mul_(variance**0.5)
 
-        g_mean = normal(g_mean_variance, *((plan.size,) if share_g else each))
+        g_mean = normal(g_mean_variance, *(plan.shared_shape if share_g else each))
         self.g = make_posterior(posterior, g_mean, LOG_STD + 0.5 * log(g_variance))
         self.scales = nn.ModuleList(
             make_posterior(scales, normal(s_variance, *each), name="scales") for _ in range(self.structure.scales)
@@ -132,7 +137,8 @@ class StructuredLayer(BayesianLayer):
     def extra_repr(self) -> str:
         """Structure, blocks and draws, for ``print``."""
         count = f"{self.groups * self.plan.blocks} x {self.plan.size}"
-        return f"structure={self.structure.word!r}, blocks={count}, share_g={self.share_g}, draws={self.draws!r}"
+        terms = "" if self.plan.terms == 1 else f"terms={self.plan.terms}, "
+        return f"{terms}structure={self.structure.word!r}, blocks={count}, share_g={self.share_g}, draws={self.draws!r}"
 
 
 def _make_room(value: Tensor, block_axes: int, positions: int) -> Tensor:

@@ -16,17 +16,17 @@ from whvi.structure.spec import Step, Structure, parse
 
 
 class StructuredMatrix:
-    """W(g) = A diag(g) B of shape (out_features, in_features), for given scales; linear in g and in what it multiplies.
+    """W(g) = sum over t of A_t diag(g_t) B_t, of shape (out_features, in_features); linear in g and in x.
 
     Args:
         structure: the word, parsed.
-        plan: how W is laid onto K blocks of side D.
-        scales: for each S of the word, from the left, a tensor (..., K, D), or (..., D) when there is one block.
-        shared: True when one g of shape (..., D) serves all K blocks, false when g is (..., K, D).
+        plan: how W is laid onto K blocks of side D, and of how many terms T it is the sum.
+        scales: for each S of the word, from the left, a tensor (..., [T,] [K,] D), without the axis of a single one.
+        shared: True when one g of shape (..., [T,] D) serves all K blocks of a term, false when g is (..., [T,] K, D).
 
     The leading axes of g, of the scales and of x are broadcast.
 
-    Law: apply(g, x) == x @ dense(g).T, and blocks(g)[k] == left[k] @ diag(g) @ right[k].
+    Law: apply(g, x) == x @ dense(g).T, and blocks(g)[k] == left[k] @ diag(g) @ right[k] for each term.
 
     >>> from whvi.structure import make_plan, parse
     >>> s1, s2 = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 1.0])
@@ -54,13 +54,21 @@ class StructuredMatrix:
         plan = self.plan
         if x.shape[-1] != plan.in_features:
             raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
+        if plan.terms > 1:  # an axis before that of the blocks, which all terms share
+            return add_bias(self._terms(g, x.unsqueeze(-2)).sum(-2), bias)
+        return self._terms(g, x, bias)
+
+    def _terms(self, g: Vector, x: Tensor, bias: Vector | None = None) -> Tensor:
+        """The products of all terms: (..., [1,] in_features) -> (..., [T,] out_features)."""
+        plan = self.plan
         if plan.layout == "reshape":
             return add_bias(self._contract(value_of(g), x).to(x.dtype), bias)
         if plan.size != plan.in_features:
             x = pad(x, (0, plan.size - plan.in_features))
         several = plan.blocks > 1
+        g = self._laid_out(g)
         if several:
-            x, g = x.unsqueeze(-2), self._over_blocks(g)
+            x = x.unsqueeze(-2)
             if not self.scales and self.shared:  # nothing tells the blocks apart
                 x = x.expand(*x.shape[:-2], plan.blocks, plan.size)
         if self._is_core():
@@ -72,26 +80,26 @@ class StructuredMatrix:
         """W(g) itself: (..., out_features, in_features)."""
         plan = self.plan
         if plan.layout != "reshape" and plan.blocks == 1 and plan.out_features < plan.size:
-            return self._rows(g)
-        blocks = self.blocks(g)
-        if plan.layout == "reshape":
-            return blocks.flatten(-2)[..., : plan.in_features]
-        return blocks.flatten(-3, -2)[..., : plan.out_features, : plan.in_features]
+            terms = self._rows(g)
+        elif plan.layout == "reshape":
+            terms = self.blocks(g).flatten(-2)[..., : plan.in_features]
+        else:
+            terms = self.blocks(g).flatten(-3, -2)[..., : plan.out_features, : plan.in_features]
+        return terms if plan.terms == 1 else terms.sum(-3)
 
     def blocks(self, g: Tensor) -> Tensor:
-        """The K square blocks, whole: (..., K, D, D)."""
-        several = self.plan.blocks > 1
-        over_units = _new_axis(value_of(self._over_blocks(g)) if several else g, 1 + several)
+        """The K square blocks of each term, whole: (..., [T,] K, D, D)."""
+        over_units = _new_axis(value_of(self._laid_out(g)), 1 + (self.plan.blocks > 1))
         return self._columns(lambda matrix, unit: matrix._square(over_units, unit), like=g)
 
     @property
     def left(self) -> Tensor:
-        """A, dense: (..., K, D, D)."""
+        """A, dense: (..., [T,] K, D, D)."""
         return self._columns(lambda matrix, unit: matrix._steps(self.structure.left, unit), *self.scales[:1])
 
     @property
     def right(self) -> Tensor:
-        """B, dense: (..., K, D, D)."""
+        """B, dense: (..., [T,] K, D, D)."""
         return self._columns(lambda matrix, unit: matrix._steps(self.structure.right, unit), *self.scales[:1])
 
     def gain(self) -> Tensor:
@@ -119,7 +127,7 @@ class StructuredMatrix:
         return columns.expand(*columns.shape[:-3], blocks, size, size)
 
     def _rows(self, g: Tensor) -> Tensor:
-        """W(g) of one block, row by row; fewer than its columns: (..., out_features, in_features).
+        """W(g) of one block, row by row; fewer than its columns: (..., [T,] out_features, in_features).
 
         H and S are symmetric, so the transpose of W is the product that the word says backwards.
         """
@@ -156,13 +164,20 @@ class StructuredMatrix:
     def _transform(self, x: Tensor) -> Tensor:
         return fwht(x, scale=self.plan.size**-0.5)
 
-    def _over_blocks(self, g: Vector) -> Vector:
-        """g with an axis for the blocks."""
-        if isinstance(g, KernelNoise):
-            if self.structure.fused:
-                return g._replace(lead=(*g.lead, 1 if self.shared else self.plan.blocks))
+    def _laid_out(self, g: Vector) -> Vector:
+        """g with an axis for the blocks, where there are several; noise with all axes that it is drawn over."""
+        plan = self.plan
+        one_for_all = plan.blocks > 1 and self.shared
+        if isinstance(g, KernelNoise) and not self.structure.fused:
             g = g.value()
-        return g.unsqueeze(-2) if self.shared and g.ndim > 1 else g
+        if isinstance(g, KernelNoise):
+            drawn = plan.shared_shape[:-1] + (1,) * one_for_all if self.shared else plan.block_shape[:-1]
+            return g._replace(
+                mean=_over_blocks(g.mean) if one_for_all else g.mean,
+                log_std=_over_blocks(g.log_std) if one_for_all else g.log_std,
+                lead=(*g.lead, *drawn),
+            )
+        return _over_blocks(g) if one_for_all else g
 
     def _contract(self, g: Tensor, x: Tensor) -> Tensor:
         """Inner products of x, seen as a D x D matrix X, with the blocks: (..., in_features) -> (..., K).
@@ -172,11 +187,12 @@ class StructuredMatrix:
         """
         plan, structure = self.plan, self.structure
         several = plan.blocks > 1
-        if g.ndim == 1 + (several and not self.shared) and all(s.ndim == 1 + several for s in self.scales):
+        own, each = (len(shape) for shape in (plan.shared_shape, plan.block_shape))
+        if g.ndim == (own if self.shared else each) and all(s.ndim == each for s in self.scales):
             return linear(x, self.dense(g).to(x.dtype))  # one weight for all rows
         x = pad(x, (0, plan.size**2 - plan.in_features)).unflatten(-1, (plan.size, plan.size))
         if several:
-            x, g = x.unsqueeze(-3), value_of(self._over_blocks(g))
+            x, g = x.unsqueeze(-3), value_of(self._laid_out(g))
         core = 1 if structure.fused else 0
         for step in structure.left[core:][::-1]:
             x = self._transform(x.mT).mT if step is None else self.scales[step].unsqueeze(-1) * x
@@ -203,6 +219,11 @@ def xor_fold(x: Tensor) -> Tensor:
         other = x[..., :half, half:] + x[..., half:, :half]
         x = torch.stack((same, other), dim=-3).flatten(-4, -3)
     return x.flatten(-3)
+
+
+def _over_blocks(vectors: Tensor) -> Tensor:
+    """One vector for all blocks, when there are others beside it: (..., D) -> (..., 1, D)."""
+    return vectors.unsqueeze(-2) if vectors.ndim > 1 else vectors
 
 
 def _new_axis(vectors: Tensor, event_axes: int) -> Tensor:
