@@ -121,7 +121,7 @@ def test_terms_cost_their_vectors() -> None:
 def test_each_term_of_a_conversion_leaves_less() -> None:
     torch.manual_seed(0)
     dense = torch.nn.Linear(32, 32)
-    errors = [whvi.bayesianize(dense, rule=torch.nn.Linear, terms=t, init="pretrained").report.rows[0].error for t in (1, 2, 4, 8)]
+    errors = [whvi.bayesianize(dense, rule=lambda *_: True, terms=t, init="pretrained").report.rows[0].error for t in (1, 2, 4, 8)]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 0.7 * errors[0]
 
