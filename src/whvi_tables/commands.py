@@ -38,7 +38,7 @@ def fit(
 ) -> None:
     """Learn to predict a column of a table, with calibrated uncertainty.
 
-    Says what it made of each column, keeps some rows apart to judge the model, and writes a folder with the model
+    Says what it made of each column, holds some rows out to judge the model, and writes a folder with the model
     and report.html.
     """
     options = {"target": target, "task": task, "out": out, "test_share": test_share, "drop": drop or None,

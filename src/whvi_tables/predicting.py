@@ -34,5 +34,5 @@ def beside(inputs: DataFrame, predictions: DataFrame) -> DataFrame:
     """The columns of both; ArgumentError if two have one name."""
     both = [name for name in predictions.columns if name in inputs.columns]
     if both:
-        raise ArgumentError(f"the table has {', '.join(map(repr, both))} already; rename that, or leave --keep away")
+        raise ArgumentError(f"the table has {', '.join(map(repr, both))} already; rename that, or omit --keep")
     return concat([inputs, predictions], axis="columns")

@@ -51,7 +51,6 @@ def train(
     """
     from whvi.inference.distributed import launched, team
     from whvi_paper.cli import stoppable
-    from whvi_paper.images import memory
     from whvi_paper.images.settings import PRECISIONS, SCHEDULES, one_of
     from whvi_paper.images.training import ImageTraining
 
@@ -66,7 +65,7 @@ def train(
     inputs = {"dataset": data, "model": model, "method": treatment, "epochs": epochs, "configuration": settings}
     task = ImageTraining({**inputs, "seed": seed})
     folder.mkdir(parents=True, exist_ok=True)  # what cannot be written is told now, and not after an epoch
-    with stoppable(), memory.kept():
+    with stoppable():
         with team(launched()) as group:
             speed = _fit(task, folder, distributed=group.size > 1)
         if group.leads:

@@ -18,7 +18,6 @@ from whvi.predictive.metrics import auroc, brier, error_rate
 from whvi_paper.data import load
 from whvi_paper.data.catalogue import DATASETS, named
 from whvi_paper.data.table import Task
-from whvi_paper.images import memory
 from whvi_paper.images.augmentation import Augment, Standardise
 from whvi_paper.images.settings import algorithm, as_trained, complete, cycles
 from whvi_paper.images.shifts import SHIFTS, Shift
@@ -40,7 +39,6 @@ FIT_TIMES = "fit-times.json"
 """Of a fit, in its folder: the file of its ``Clock``."""
 
 
-@memory.kept()
 def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Results]:
     """The record of one network: fit, or take the weights of a fit, and evaluate. A ``jobs.Job`` calls it."""
     (one,) = inputs
