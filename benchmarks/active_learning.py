@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import whvi
 from whvi import acquire
-from whvi.inference import SVI
+from whvi.inference import SVI, Progress
 from whvi.likelihoods import Categorical
 from whvi.nn import WHVILinear
 
@@ -44,7 +44,7 @@ def learn(choice: str, seed: int) -> list[float]:
     errors = []
     for _ in LABELS:
         data = x[known], y[known]
-        whvi.fit(model, likelihood, data, steps=100, algorithm=SVI(1e-2), seed=seed, progress=False)
+        whvi.fit(model, likelihood, data, steps=100, algorithm=SVI(1e-2), seed=seed, callbacks=[Progress(False)])
         guess = whvi.predict(model, x[test], likelihood=likelihood, seed=0).mean.argmax(1)
         errors.append(int((guess != y[test]).sum()) / TEST)
         if choice == "random":

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import whvi
-from whvi.inference import SVI, OneCycle
+from whvi.inference import SVI, OneCycle, Progress
 from whvi.likelihoods import Categorical
 
 RECORD = Path(__file__).parent.parent / "results/bench/convert.json"
@@ -68,7 +68,16 @@ def compare(seed: int) -> tuple[float, Scores, Scores]:
     bayesian, report = whvi.bayesianize(model, skip=("0",))
     likelihood, algorithm = Categorical(10), SVI(RATE, schedule=OneCycle(STEPS))
     data = x[TRAINING], y[TRAINING]
-    whvi.fit(bayesian, likelihood, data, steps=STEPS, algorithm=algorithm, batch_size=BATCH, seed=0, progress=False)
+    whvi.fit(
+        bayesian,
+        likelihood,
+        data,
+        steps=STEPS,
+        algorithm=algorithm,
+        batch_size=BATCH,
+        seed=0,
+        callbacks=[Progress(False)],
+    )
     probabilities = whvi.predict(bayesian, x[TEST], samples=64, likelihood=likelihood, seed=1).mean
     return report.share, before, Scores.of(probabilities, y[TEST])
 

@@ -55,7 +55,7 @@ def infer(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) -
     models = [layer(posterior) for _ in data]
     likelihoods = [Gaussian(variance=NOISE, learned=False) for _ in data]
     settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=2)
-    fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=ROWS, progress=None)
+    fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=ROWS)
     with torch.no_grad():
         return functionals(torch.stack([m.g.rsample((DRAWS,), seed=torch.tensor(r)) for r, m in enumerate(models)]))
 

@@ -71,7 +71,7 @@ def test_python_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_readmes_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it says: stopped or not, the same lines go on from the checkpoint."""
     monkeypatch.chdir(tmp_path)
-    body = next(body for _, body in blocks(ROOT / "README.md", "python") if "checkpoint=" in body)
+    body = next(body for _, body in blocks(ROOT / "README.md", "python") if "Checkpoint(" in body)
     means = []
     for _ in range(2):
         names: dict[str, object] = {}

@@ -16,7 +16,18 @@ from torch import Tensor, nn
 
 import whvi
 from whvi.errors import ArgumentError
-from whvi.inference import SGHMC, SVI, Algorithm, Fit, Moment, effective_sample_size, split_rhat
+from whvi.inference import (
+    SGHMC,
+    SVI,
+    Algorithm,
+    Checkpoint,
+    Every,
+    Fit,
+    Moment,
+    Progress,
+    effective_sample_size,
+    split_rhat,
+)
 from whvi.inference.schedules import CosineDecay
 from whvi.likelihoods import Gaussian
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
@@ -147,11 +158,11 @@ def _train(one: Inputs, folder: Path, report: Report) -> Results:
         algorithm=algorithm(one),
         batch_size=len(data.x),
         seed=one["seed"],
-        callback=lambda moment: _tell(moment, steps, report),
-        callback_every=max(1, steps // REPORTS),
-        checkpoint=folder,
-        checkpoint_every=5000,
-        progress=False,
+        callbacks=[
+            Every(max(1, steps // REPORTS), lambda moment: _tell(moment, steps, report)),
+            Checkpoint(folder, 5000),
+            Progress(False),
+        ],
     )
     functions = _functions(result, data, one)
     own = _chains(functions, one["chains"]) if sampled else {"elbo": round(_last_bound(result), 3)}

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whvi.inference import Fit, Moment, fit_replicas
+from whvi.inference import Checkpoint, Every, Fit, Moment, Progress, fit_replicas
 from whvi.inference.compiled import can_compile
 from whvi.io import atomic, canonical
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
@@ -56,11 +56,11 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
         algorithm=recipe.algorithm(first["method"], settings, steps),
         batch_size=settings["batch_size"],
         seeds=[one["seed"] for one in inputs],
-        callback=watch,
-        callback_every=gcd(max(1, steps // REPORTS), curve.every),
-        checkpoint=folder / "checkpoint",
-        checkpoint_every=max(1, min(CHECKPOINT_EVERY, steps // CHECKPOINTS)),
-        progress=False,
+        callbacks=[
+            Every(gcd(max(1, steps // REPORTS), curve.every), watch),
+            Checkpoint(folder / "checkpoint", max(1, min(CHECKPOINT_EVERY, steps // CHECKPOINTS))),
+            Progress(False),
+        ],
         compile=steps >= COMPILED_FROM and first["method"] != "nng" and can_compile(),
     )
     found = []

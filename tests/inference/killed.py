@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from whvi.inference import SVI, fit
+from whvi.inference import SVI, Checkpoint, fit
 from whvi.io import checkpoint
 from whvi.likelihoods import Gaussian
 from whvi.nn import MeanFieldLinear, WHVILinear
@@ -38,8 +38,7 @@ def train(folder: Path, steps: int = STEPS) -> None:
         steps=steps,
         algorithm=SVI(1e-2),
         batch_size=10,
-        checkpoint=folder,
-        checkpoint_every=2,
+        callbacks=[Checkpoint(folder, 2)],
     )
     digest = hashlib.sha256()
     for module in (model, likelihood):

@@ -18,6 +18,8 @@ from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
 from whvi_paper.baselines import MatrixGaussianLinear, NoisyKFAC
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
+
 SIZES = (30, 30)
 needs_compiler = pytest.mark.skipif(not can_compile(), reason="there is no C++ compiler, which Inductor needs")
 

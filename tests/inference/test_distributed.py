@@ -15,6 +15,8 @@ from whvi.inference import fit
 from whvi.inference.distributed import Team
 from whvi.likelihoods import Gaussian
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
+
 Found = dict[str, Any]
 
 

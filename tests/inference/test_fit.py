@@ -18,6 +18,8 @@ from whvi.io import checkpoint
 from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
+
 Data = tuple[Tensor, Tensor]
 
 

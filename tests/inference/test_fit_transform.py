@@ -15,6 +15,8 @@ from whvi.io import checkpoint
 from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
+
 X = torch.arange(60, dtype=torch.uint8).reshape(20, 3)
 DATA = X, X.float().mean(1, keepdim=True)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from whvi.inference.algorithm import Terms
-from whvi.inference.history import History
+from whvi.inference.callbacks.history import History
 
 
 def reported(rows: int | None, steps: int, noise: Any) -> History:

@@ -16,6 +16,8 @@ from whvi.nn import MCDropout, MeanFieldLinear, WHVIColumn, WHVIConv2d, WHVILine
 from whvi.predictive import Ensemble
 from whvi_paper.baselines import TensorFactorisedLinear
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
+
 Data = tuple[Tensor, Tensor]
 COUNT, STEPS = 3, 25
 

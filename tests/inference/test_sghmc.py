@@ -8,16 +8,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, UnsupportedError
+from whvi.inference.callbacks import EarlyStopping
 from whvi.inference.diagnostics import effective_sample_size, split_rhat
 from whvi.inference.fit import fit
 from whvi.inference.seeds import start_generators
 from whvi.inference.sghmc import SGHMC, Chains
-from whvi.inference.stopping import EarlyStopping
 from whvi.likelihoods import Categorical, Gaussian
 from whvi.nn import MeanFieldLinear
-from whvi.predictive.ensemble import Ensemble
 from whvi.testing import LinearGaussian
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
 
 INPUTS = 5
 

@@ -94,3 +94,17 @@ def test_objects_without_settings_have_no_address_in_their_words() -> None:
         pass
 
     assert describe(Plain()) == describe(Plain())
+
+
+def scaled(factor: float) -> Any:
+    def scale(x: float, power: int = 2) -> float:
+        return factor * x**power
+
+    return scale
+
+
+def test_functions_are_told_apart_by_name_and_settings_and_not_by_byte_code() -> None:
+    """Byte code is another one in each version of Python."""
+    assert describe(scaled) == f"{__name__}.scaled"
+    assert describe(scaled(2.0)) == [f"{__name__}.scaled.<locals>.scale", 2.0, 2]
+    assert describe(scaled(2.0)) == describe(scaled(2.0)) != describe(scaled(3.0))

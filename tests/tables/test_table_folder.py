@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from whvi.errors import ArgumentError, CheckpointError
-from whvi.io import canonical, record
+from whvi.io import canonical, manifest
 from whvi_tables import folder
 from whvi_tables.fitting import Fitted, fit_table
 from whvi_tables.judging import Numbers
@@ -115,7 +115,7 @@ def reseal(path: Path, **changes: object) -> None:
     content = canonical.parse(path.read_bytes())
     del content["sha256"]
     content |= changes
-    path.write_bytes(canonical.dump({**content, "sha256": record.digest(canonical.dump(content))}))
+    path.write_bytes(canonical.dump({**content, "sha256": manifest.digest(canonical.dump(content))}))
 
 
 def cut(path: Path) -> None:

@@ -1,11 +1,20 @@
 """Inference: the bound, the algorithms, the loop that runs them."""
 
 from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.callbacks import (
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    Every,
+    History,
+    Moment,
+    Progress,
+    TensorBoard,
+)
 from whvi.inference.diagnostics import effective_sample_size, split_rhat
+from whvi.inference.distributed import Distributed
 from whvi.inference.elbo import Elbo, elbo
 from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
-from whvi.inference.history import History
-from whvi.inference.loop import Moment
 from whvi.inference.map import MAP
 from whvi.inference.schedules import (
     Constant,
@@ -17,7 +26,6 @@ from whvi.inference.schedules import (
     PowerDecayLR,
 )
 from whvi.inference.sghmc import SGHMC
-from whvi.inference.stopping import EarlyStopping
 from whvi.inference.svi import SVI
 from whvi.moved import moved_names
 
@@ -26,11 +34,15 @@ __all__ = [
     "SGHMC",
     "SVI",
     "Algorithm",
+    "Callback",
+    "Checkpoint",
     "Constant",
     "CosineDecay",
     "CyclicWarmup",
+    "Distributed",
     "EarlyStopping",
     "Elbo",
+    "Every",
     "Fit",
     "History",
     "LinearWarmup",
@@ -38,7 +50,9 @@ __all__ = [
     "OneCycle",
     "PowerDecay",
     "PowerDecayLR",
+    "Progress",
     "Run",
+    "TensorBoard",
     "Terms",
     "deep_ensemble",
     "effective_sample_size",

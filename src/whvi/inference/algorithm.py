@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from whvi.errors import UnsupportedError
 from whvi.likelihoods import Likelihood
+from whvi.nn.anatomy import describe
 
 if TYPE_CHECKING:  # it is a kind of Run
     from whvi.inference.replicas import Replicas
@@ -26,6 +27,8 @@ class Run(ABC):
     """An algorithm at work on a model, which it changes in place. All that it keeps is tensors and JSON."""
 
     model: nn.Module
+    leads: bool = True
+    """Whether this process writes and speaks for all that share the run; most runs have one process."""
 
     @abstractmethod
     def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
@@ -50,6 +53,17 @@ class Run(ABC):
     def finish(self) -> None:  # noqa: B027 (most have nothing to do)
         """Leave the result in the model and the likelihood, where it is not there already; the run may go on."""
 
+    def everyone(self, value: float) -> list[float]:
+        """The value that each process of the run has; all of them must ask."""
+        return [value]
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must have in common with the run besides the algorithm, as JSON."""
+        return {}
+
+    def close(self) -> None:  # noqa: B027 (most have nothing to do)
+        """Let go of what the run holds, after its last step."""
+
     def learned(self) -> list[Tensor]:
         """The tensors that steps change, which must stay finite."""
         return list(self.model.parameters())
@@ -70,6 +84,10 @@ class Algorithm(ABC):
 
     def check_call(self, steps: int, early_stopping: bool) -> None:  # noqa: B027 (most have nothing to refuse)
         """Raise the error that says why a fit of so many steps cannot end well, if it cannot."""
+
+    def described(self) -> Any:
+        """The settings as JSON, for what a checkpoint is checked by."""
+        return describe(self)
 
     @abstractmethod
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:

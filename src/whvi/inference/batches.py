@@ -162,7 +162,7 @@ class LoaderBatches(Batches):
         if isinstance(sampler_of(loader), DistributedSampler):
             raise ArgumentError(
                 "the DataLoader has a DistributedSampler, which gives this process a part of the rows; with "
-                "distributed=True fit shares each batch among the processes itself: give all of them the whole data, "
+                "Distributed() fit shares each batch among the processes itself: give all of them the whole data, "
                 "with shuffle=True or another sampler"
             )
         if n_data is None:

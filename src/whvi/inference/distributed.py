@@ -7,10 +7,10 @@ KL is the same in each process, so that the mean over processes counts it once.
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.seeds import mix, start_generators
 from whvi.inference.svi import SVI, SVIRun
 from whvi.likelihoods import Likelihood
 
@@ -41,18 +42,11 @@ class Team:
     size: int = 1
     device: torch.device = torch.device("cpu")  # noqa: RUF009 (it cannot change)
     """Where the tensors that are sent must be."""
-    ending: ExitStack = field(default_factory=ExitStack, compare=False, repr=False)
-    """What is to be done before the group ends."""
 
     @property
     def leads(self) -> bool:
         """Whether this process writes and speaks for all."""
         return self.rank == 0
-
-    @property
-    def words(self) -> tuple[int, ...]:
-        """What makes the seeds of this process its own."""
-        return () if self.leads else (self.rank,)
 
     def part(self, rows: Tensor) -> Tensor:
         """The rows of this process; where they do not divide, the first processes have one more."""
@@ -66,13 +60,6 @@ class Team:
         found = [torch.empty_like(own) for _ in range(self.size)]
         dist.all_gather(found, own)
         return torch.stack(found).cpu()
-
-    def agree(self, terms: Terms, stop: bool) -> tuple[Terms, bool]:
-        """The mean of the terms of all processes, and whether one of them is to stop."""
-        if self.size == 1:
-            return terms, stop
-        log_likelihood, kl, stops = self.gather(*terms, stop).unbind(1)
-        return Terms(log_likelihood.mean(), kl.mean()), bool(stops.any())
 
     def share(self, tensors: Iterable[Tensor]) -> None:
         """Give the tensors of the first process to all."""
@@ -99,7 +86,7 @@ def team(distributed: bool, device: torch.device | None = None) -> Iterator[Team
         if not dist.is_initialized():
             _join("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
             ending.callback(dist.destroy_process_group)
-        yield Team(dist.get_rank(), dist.get_world_size(), device, ending)
+        yield Team(dist.get_rank(), dist.get_world_size(), device)
 
 
 def _join(backend: str) -> None:
@@ -107,7 +94,7 @@ def _join(backend: str) -> None:
     missing = [name for name in _VARIABLES if name not in os.environ]
     if missing:
         raise ArgumentError(
-            f"distributed=True needs several processes, but {', '.join(missing)} are not set; start the program with "
+            f"Distributed() needs several processes, but {', '.join(missing)} are not set; start the program with "
             "torchrun --nproc-per-node 2 ..., or call torch.distributed.init_process_group first"
         )
     from torch.distributed.distributed_c10d import PrefixStore
@@ -132,34 +119,61 @@ def launched() -> bool:
     return all(name in os.environ for name in _VARIABLES)
 
 
-def start(
-    algorithm: Algorithm, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team, compile: bool = False
-) -> Run:
-    """Start on a model; in a group all processes do, from the tensors of the first."""
-    if group.size == 1:
-        return (algorithm.init_compiled if compile else algorithm.init)(model, likelihood, n_data)
-    if not isinstance(algorithm, SVI):
-        raise UnsupportedError(
-            f"several processes can share SVI and MAP, but not {type(algorithm).__name__}; fit in one process"
-        )
-    return SharedRun(algorithm, model, likelihood, n_data, group)
+@dataclass(frozen=True)
+class Distributed(Algorithm):
+    """Share the rows of each batch among the processes that torchrun started, or that are a group already.
+
+    All of them call ``whvi.fit`` alike and end with the same tensors; the objective is that of one process with the
+    same batch. Noise differs between them. Each normalises batches by the statistics of its own part, and keeps those
+    of the first process. That one alone calls back, validates, shows and writes; all read the checkpoint. Every
+    parameter must be in use.
+
+    Args:
+        algorithm: ``SVI()``, the default, or ``MAP()``.
+    """
+
+    algorithm: Algorithm | None = None
+
+    def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
+        """Start on a model in all processes, from the tensors of the first."""
+        algorithm = SVI() if self.algorithm is None else self.algorithm
+        device = next((parameter.device for parameter in model.parameters()), None)
+        with ExitStack() as stack:
+            group = stack.enter_context(team(True, device))
+            if group.size == 1:
+                return algorithm.init(model, likelihood, n_data)
+            if not isinstance(algorithm, SVI):
+                raise UnsupportedError(
+                    f"several processes can share SVI and MAP, but not {type(algorithm).__name__}; fit in one process"
+                )
+            run = SharedRun(algorithm, model, likelihood, n_data, group)
+            run.ending = stack.pop_all()
+            return run
+
+    def described(self) -> Any:
+        """As the algorithm that is shared."""
+        return (SVI() if self.algorithm is None else self.algorithm).described()
 
 
 class SharedRun(SVIRun):
-    """SVI at work on one model in several processes. Each is given whole batches and takes its part.
+    """SVI at work on one model in several processes. Each is given whole batches and takes its part."""
 
-    The terms that a step reports are those of this process; their mean over all processes is that of the batch.
-    """
+    ending: ExitStack
+    """Ends the group, where this run made it."""
 
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team) -> None:
         super().__init__(settings, model, likelihood, n_data)
-        self.group = group
-        self.objective = nn.parallel.DistributedDataParallel(self.bound)
-        group.ending.callback(self.close)
+        self.group, self.leads = group, group.leads
+        # Buffers go to all after each step, and not before the next one: so they are the same when a run ends.
+        self.objective = nn.parallel.DistributedDataParallel(self.bound, broadcast_buffers=False)
 
-    def close(self) -> None:
-        """Let go of the group. What holds it last ends its threads, and torch's reducer would do so in a deadlock."""
-        del self.objective.logger, self.objective.reducer
+    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+        """One step, with the noise of this process; the terms are those of the whole batch."""
+        if not self.leads:
+            start_generators(mix(torch.initial_seed(), self.group.rank))
+        terms = super().update(x, y, step)
+        self.group.share([*self.model.buffers(), *self.likelihood.buffers()])
+        return Terms(*self.group.gather(*terms).mean(0))
 
     def evaluate(self, x: Tensor, y: Tensor) -> Terms:
         """The parts of the bound at this process's rows."""
@@ -172,3 +186,17 @@ class SharedRun(SVIRun):
         x, y = self.group.part(x), self.group.part(y)
         terms: Terms = self.objective(x, y, self.n_data * len(x) * size / rows)
         return terms
+
+    def everyone(self, value: float) -> list[float]:
+        """Of all processes."""
+        found: list[float] = self.group.gather(value).flatten().tolist()
+        return found
+
+    def identity(self) -> dict[str, Any]:
+        """A run goes on with as many processes."""
+        return {"processes": self.group.size}
+
+    def close(self) -> None:
+        """Let go of the group. What holds it last ends its threads, and torch's reducer would do so in a deadlock."""
+        del self.objective.logger, self.objective.reducer
+        self.ending.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from whvi.arguments import whole_number
+from whvi.arguments import check_inputs, whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.inference.renamed import renamed
 from whvi.inference.schedules import Schedule, at
@@ -15,7 +15,6 @@ from whvi.nn import kl
 from whvi.nn.draws import Draws, fixed_draws, fixing
 from whvi.nn.model import bayesian_layers, sharing, tied
 from whvi.ops.precision import wide
-from whvi.predictive.predict import check_inputs
 
 
 @renamed(beta="kl_weight")

@@ -1,36 +1,34 @@
 """``whvi.fit``: from a model, a likelihood and data to a posterior. And the same for many models at once."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from whvi.arguments import any_whole_number, whole_number
+from whvi.arguments import any_whole_number, check_inputs, whole_number
+from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
 from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
-from whvi.inference.distributed import start, team
-from whvi.inference.elbo import check_rows
-from whvi.inference.history import History
-from whvi.inference.loop import Callback, Loop, training
+from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, History, Progress
+from whvi.inference.loop import Loop, training
 from whvi.inference.map import MAP
+from whvi.inference.old_keywords import OldKeywords, in_new_words
 from whvi.inference.replicas import check_settings
 from whvi.inference.seeds import mix
-from whvi.inference.stopping import EarlyStopping, Watch
 from whvi.inference.svi import SVI
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, describe
 from whvi.nn.parts import check_model_precision
-from whvi.predictive import predict
-from whvi.predictive.predict import check_inputs
 
-Data = tuple[Tensor, Tensor]
-Folder = str | PathLike[str]
-_POINTS = 500  # of a curve
+if TYPE_CHECKING:
+    from whvi.predictive import Prediction
+
+Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,27 @@ class Fit:
     run: Run
     seconds: float
     """Of this call; what a checkpoint already held took none of them."""
+    likelihood: Likelihood | None = None
+    """Of the model; None where the posterior is an ensemble, which has its own."""
+
+    def predict(self, x: Tensor, samples: int | None = None, **options: Any) -> "Prediction":
+        """``whvi.predict`` with the posterior and the likelihood of this fit.
+
+        Args:
+            x: (N, ...).
+            samples: how many functions are drawn. None: 64, or the members of an ensemble.
+            options: of ``whvi.predict``.
+        """
+        from whvi.predictive import predict  # data go from inference to prediction; here alone they come back
+
+        own = {} if isinstance(self.posterior, Ensemble) else {"likelihood": self.likelihood}
+        return predict(self.posterior, x, samples, **{**own, **options})
 
 
 def fit(
     model: nn.Module,
     likelihood: Likelihood,
-    data: "Data | DataLoader[Any]",
+    data: "Pair | DataLoader[Any]",
     *,
     steps: int,
     algorithm: Algorithm | None = None,
@@ -56,45 +69,30 @@ def fit(
     n_data: int | None = None,
     seed: int = 0,
     transform: Transform | None = None,
-    validation: Data | None = None,
-    early_stopping: EarlyStopping | None = None,
-    callback: Callback | None = None,
-    callback_every: int = 1000,
-    checkpoint: Folder | None = None,
-    checkpoint_every: int = 1000,
-    record_every: int | None = None,
-    progress: bool | None = None,
-    log_dir: Folder | None = None,
-    distributed: bool = False,
+    callbacks: Sequence[Callback] = (),
     compile: bool = False,
+    **old: Unpack[OldKeywords],
 ) -> Fit:
     """Fit a model, in place.
 
     Args:
         model: maps inputs to the numbers that the likelihood takes.
-        likelihood: the law of targets; its noise is learned along.
+        likelihood: the distribution of targets; its noise is learned jointly.
         data: (x, y) tensors, or a DataLoader of such pairs.
         steps: how many updates. A run that is resumed with more steps goes on, unless it was stopped early.
-        algorithm: ``SVI()`` by default; or ``MAP()``, ``SGHMC()``, or an ``Algorithm`` of your own.
+        algorithm: ``SVI()`` by default; or ``MAP()``, ``SGHMC()``, ``Distributed(SVI())``, or your own.
         batch_size: rows of a step, for tensors; all rows when there are fewer.
         n_data: rows of the whole data set, for a DataLoader that does not know.
         seed: of batches and noise: the same seed gives the same bits on the same machine, for one fit at a time (torch
             has one generator for all threads).
         transform: of the inputs of each batch, such as augmentation; for tensors, which may then be of any dtype. It
             may draw from torch's generator. Part of what a checkpoint is checked by, so make it a dataclass.
-        validation: (x, y) that early stopping looks at, as the model takes them.
-        early_stopping: when to stop before the last step.
-        callback: called with a ``Moment`` every ``callback_every`` steps; True ends the run.
-        checkpoint: a folder. The run saves itself there every ``checkpoint_every`` steps and at Ctrl-C; a run that
-            finds its own checkpoint goes on from it, and ends in the same bits as one that was not interrupted.
-        record_every: steps in a window of the history; default a 500th of all.
-        progress: a bar on standard error; None for "when that is a terminal".
-        log_dir: a folder for TensorBoard.
-        distributed: share the rows of each batch among the processes that torchrun started, or that are a group of
-            torch.distributed already; for SVI and MAP. All of them make this call and end with the same tensors, and
-            the objective is that of one process with the same batch. Noise differs between them. Each normalises
-            batches by the statistics of its own part, and keeps those of the first process. That one alone calls
-            ``callback``, validates, shows and writes; all read ``checkpoint``. Every parameter must be in use.
+        callbacks: what the fit does besides its steps: ``Checkpoint(folder)``, ``EarlyStopping(validation=(x, y))``,
+            ``Every(100, function)``, ``History(every=10)``, ``Progress(show=False)``, ``TensorBoard(folder)``, or your
+            own subclass of ``Callback``. A terminal has a progress bar without being asked.
+        compile: make the step one graph first, by torch's Inductor and a C++ compiler, for ``SVI()`` and ``MAP()`` and
+            layers that do not draw from torch's own generator. It takes some ten seconds; results differ by rounding.
+        old: keywords of version 0.1, which are callbacks now.
 
     >>> from whvi.likelihoods import Gaussian
     >>> from whvi.nn import WHVILinear
@@ -105,6 +103,8 @@ def fit(
     """
     _check_modules(model, likelihood)
     seed = any_whole_number("seed", seed)
+    algorithm, more = in_new_words(algorithm, old)
+    all_callbacks = _callbacks([*callbacks, *more])
     algorithm = SVI() if algorithm is None else algorithm
     if not isinstance(algorithm, Algorithm):
         raise InputTypeError(f"algorithm must be one such as SVI(), got {algorithm!r}")
@@ -121,67 +121,43 @@ def fit(
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
         with torch.random.fork_rng():  # a transform may draw
             check_model_precision(x if transform is None else transform(x[:1].clone()), model)
-    validate = _validation(model, likelihood, validation, early_stopping, seed)
-    algorithm.check_call(whole_number("steps", steps), early_stopping is not None)
-    device = next((parameter.device for parameter in model.parameters()), None)
-    with team(distributed, device) as group:
-        with torch.random.fork_rng():
-            torch.manual_seed(mix(seed, "init"))
-            run = start(algorithm, model, likelihood, batches.n_data, group, compile)
-        loop = Loop(
-            run=run,
-            batches=batches,
-            steps=steps,
-            seed=seed,
-            modules={"model": model, "likelihood": likelihood},
-            noise=lambda: likelihood.noise,
-            identity={}
-            if checkpoint is None
-            else {
-                "algorithm": describe(algorithm),
-                "early_stopping": describe(early_stopping),
-                "validation": None if validation is None else digest(*validation),
-                "seed": seed,
-                "data": batches.identity(),
-                **({} if transform is None else {"transform": describe(transform)}),
-                **({} if group.size == 1 else {"processes": group.size}),
-                **anatomy(model),
-                **anatomy(likelihood, "likelihood"),
-                "fixed": digest(*likelihood.buffers()),
-            },
-            history=History(_window(record_every, steps)),
-            watch=None if early_stopping is None else Watch(early_stopping),
-            validate=validate,
-            callback=callback,
-            callback_every=callback_every,
-            folder=checkpoint,
-            checkpoint_every=checkpoint_every,
-            progress=progress,
-            log_dir=log_dir,
-            team=group,
-        )
-        with training(model):
-            seconds = loop.go()
-        group.share([*model.buffers(), *likelihood.buffers()])
-    return Fit(run.posterior(), loop.history, run, seconds)
+    algorithm.check_call(whole_number("steps", steps), any(isinstance(c, EarlyStopping) for c in all_callbacks))
+    with torch.random.fork_rng():
+        torch.manual_seed(mix(seed, "init"))
+        start = algorithm.init_compiled if compile else algorithm.init
+        run = start(model, likelihood, batches.n_data)
+
+    def identity() -> dict[str, Any]:
+        return {
+            "algorithm": algorithm.described(),
+            "seed": seed,
+            "data": batches.identity(),
+            **({} if transform is None else {"transform": describe(transform)}),
+            **run.identity(),
+            **{name: value for c in all_callbacks for name, value in c.identity().items() if value is not None},
+            **anatomy(model),
+            **anatomy(likelihood, "likelihood"),
+            "fixed": digest(*likelihood.buffers()),
+        }
+
+    modules = {"model": model, "likelihood": likelihood}
+    return _go(
+        run, batches, steps, seed, modules, likelihood, lambda: likelihood.noise, identity, all_callbacks, [model]
+    )
 
 
 def fit_replicas(
     models: Sequence[nn.Module],
     likelihoods: Sequence[Likelihood],
-    data: Sequence[Data],
+    data: Sequence[Pair],
     *,
     steps: int,
     algorithm: Algorithm | Sequence[Algorithm] | None = None,
     batch_size: int = 64,
     seeds: Sequence[int] | None = None,
-    callback: Callback | None = None,
-    callback_every: int = 1000,
-    checkpoint: Folder | None = None,
-    checkpoint_every: int = 1000,
-    record_every: int | None = None,
-    progress: bool | None = None,
+    callbacks: Sequence[Callback] = (),
     compile: bool = False,
+    **old: Unpack[OldKeywords],
 ) -> Fit:
     """Fit R models of one architecture at once, in place: each on its own data, with its own seed and learning rate.
 
@@ -191,7 +167,7 @@ def fit_replicas(
         algorithm: ``SVI()``, ``MAP()`` or another that has ``init_replicas``, for all; or one for each replica, of one
             kind, which may differ in ``replica_settings`` only: the learning rate and, for the first two, its schedule.
         seeds: one for each replica; default 0, 1, ...
-        steps, batch_size, callback, checkpoint, record_every, progress: as for ``fit``.
+        steps, batch_size, callbacks, old: as for ``fit``; there is no early stopping.
         compile: make the step one graph first, by torch's Inductor and a C++ compiler. It takes some ten seconds, and
             then a step of small networks a half to a quarter of its time; numbers are others in their last digits. For
             ``SVI()`` and ``MAP()``, and layers that do not draw from torch's own generator.
@@ -201,6 +177,8 @@ def fit_replicas(
     Law: each model ends where ``fit`` would take it alone, with its seed and that size of batch, within rounding.
     Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws are others.
     """
+    _, more = in_new_words(None, old)
+    all_callbacks = _callbacks([*callbacks, *more])
     count = len(models)
     if isinstance(algorithm, str):
         raise InputTypeError(f"algorithm must be one such as SVI(), or one for each replica, got {algorithm!r}")
@@ -218,39 +196,24 @@ def fit_replicas(
         check_model_precision(x, model)
     check_settings(settings)
     run = type(settings[0]).init_replicas(settings, models, likelihoods, batches.counts, seeds, compile)
-    loop = Loop(
-        run=run,
-        batches=batches,
-        steps=steps,
-        seed=seeds[0],
-        modules={},
-        noise=run.noise,
-        identity={}
-        if checkpoint is None
-        else {
+
+    def identity() -> dict[str, Any]:
+        return {
             "algorithm": describe(settings),
             "seeds": seeds,
             "data": batches.identity(),
             **anatomy(models[0]),
             **anatomy(likelihoods[0], "likelihood"),
             "fixed": [digest(*likelihood.buffers()) for likelihood in likelihoods],
-        },
-        history=History(_window(record_every, steps)),
-        callback=callback,
-        callback_every=callback_every,
-        folder=checkpoint,
-        checkpoint_every=checkpoint_every,
-        progress=progress,
-    )
-    with training(*models):
-        seconds = loop.go()
-    return Fit(run.posterior(), loop.history, run, seconds)
+        }
+
+    return _go(run, batches, steps, seeds[0], {}, likelihoods[0], run.noise, identity, all_callbacks, models)
 
 
 def deep_ensemble(
     models: Sequence[nn.Module],
     likelihoods: Sequence[Likelihood],
-    data: Data,
+    data: Pair,
     *,
     steps: int,
     algorithm: MAP | None = None,
@@ -276,36 +239,42 @@ def _check_modules(model: object, likelihood: object) -> None:
         )
 
 
-def _validation(
-    model: nn.Module,
-    likelihood: Likelihood,
-    data: Data | None,
-    early_stopping: EarlyStopping | None,
+def _callbacks(given: Sequence[Callback]) -> list[Callback]:
+    """All of them: the history first, as others read it; and a progress bar, which a terminal always has."""
+    for one in given:
+        if not isinstance(one, Callback):
+            raise InputTypeError(f"callbacks must be Callbacks, such as Every(100, function), got {type(one).__name__}")
+    histories = [one for one in given if isinstance(one, History)]
+    bars = [] if any(isinstance(one, Progress) for one in given) else [Progress()]
+    # A history collects for one fit: the caller's own stays as it is, and can serve another.
+    first = History(histories[-1].every) if histories else History()
+    last = [one for one in given if isinstance(one, Checkpoint)]  # it restores the others, and saves them
+    return [first, *(one for one in given if not isinstance(one, History | Checkpoint)), *bars, *last]
+
+
+def _go(
+    run: Run,
+    batches: Batches,
+    steps: int,
     seed: int,
-) -> Callable[[], float] | None:
-    """What gives the mean negative log predictive density of the validation rows, if there are any."""
-    if early_stopping is None:
-        if data is not None:
-            raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
-        return None
-    if data is None:
-        if early_stopping.monitor == "mnll":
-            raise ArgumentError("early stopping on 'mnll' needs validation=(x, y); or use monitor='elbo'")
-        return None
-    x, y = _pair("validation", data)
-    check_rows(x, y)
-    likelihood.targets(y)
-    fixed = mix(seed, "validation")
-    return lambda: float(predict(model, x, early_stopping.samples, likelihood=likelihood, seed=fixed).mnll(y))
+    modules: dict[str, nn.Module],
+    likelihood: Likelihood,
+    noise: Callable[[], Any],
+    identity: Callable[[], dict[str, Any]],
+    callbacks: list[Callback],
+    models: Sequence[nn.Module],
+) -> Fit:
+    """Take all steps."""
+    history = callbacks[0]
+    assert isinstance(history, History)
+    with closing(run):
+        loop = Loop(run, batches, steps, seed, modules, likelihood, noise, identity, history, callbacks)
+        with training(*models):
+            seconds = loop.go()
+    return Fit(run.posterior(), history, run, seconds, likelihood if modules else None)
 
 
-def _pair(name: str, data: object) -> Data:
+def _pair(name: str, data: object) -> Pair:
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise InputTypeError(f"{name} must be a pair (x, y) of tensors, got {type(data).__name__}")
     return data[0], data[1]
-
-
-def _window(record_every: int | None, steps: int) -> int:
-    if record_every is None:
-        return max(1, whole_number("steps", steps) // _POINTS)
-    return whole_number("record_every", record_every)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
 from whvi.inference.seeds import mix
@@ -22,7 +23,6 @@ from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, differences
 from whvi.ops import seeded, seeds_from
 from whvi.ops.noise import SeedsExhausted
-from whvi.predictive import Ensemble
 
 
 class Replicas(Run):

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.stacked import LIKELIHOOD, MODEL, Stacked
 from whvi.likelihoods import Likelihood
 from whvi.nn.model import bayesian_layers
 from whvi.ops import draw_seed, normal
-from whvi.predictive import Ensemble
 
 
 @dataclass(frozen=True)

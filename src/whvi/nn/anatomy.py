@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 _BARE = frozenset(vars(nn.Module()))
 """What every module has."""
+_PLAIN = (bool, int, float, str, tuple)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -39,11 +40,12 @@ def describe(value: Any, depth: int = 4) -> Any:
     if isinstance(value, partial):
         return [describe(part, depth) for part in (value.func, value.args, value.keywords)]
     if isinstance(value, FunctionType):
+        # By name and settings, not by byte code, which every version of Python writes in its own way.
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        parts = (*value.__code__.co_consts, *cells, *(value.__defaults__ or ()))
-        plain = [part for part in parts if part is None or isinstance(part, bool | int | float | str | tuple)]
-        digest = sha256(value.__code__.co_code + repr((value.__code__.co_names, plain)).encode()).hexdigest()
-        return f"{value.__module__}.{value.__qualname__} {digest[:12]}"
+        parts = (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        plain = [describe(part, 0) for part in parts if part is None or isinstance(part, _PLAIN)]
+        name = f"{value.__module__}.{value.__qualname__}"
+        return [name, *plain] if plain else name
     if isinstance(value, Tensor):
         return [str(value.dtype), *value.shape]
     if callable(value) and hasattr(value, "__qualname__"):

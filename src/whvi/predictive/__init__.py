@@ -1,5 +1,6 @@
 """Predictions, their quality, and pictures of both."""
 
+from whvi.ensemble import Ensemble
 from whvi.predictive.calibration import (
     Reliability,
     coverage,
@@ -8,7 +9,6 @@ from whvi.predictive.calibration import (
     quantile_calibration,
     reliability,
 )
-from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.metrics import (
     SelectiveCurve,
     auroc,

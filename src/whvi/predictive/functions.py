@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from whvi.ensemble import Ensemble
 from whvi.errors import InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
@@ -15,7 +16,6 @@ from whvi.nn.model import bayesian_layers, tied
 from whvi.ops import seeds_from
 from whvi.posterior.base import wide
 from whvi.predictive.chunks import default_rows, kept_rows
-from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.state import Snapshot, evaluating
 
 GROUP = 16

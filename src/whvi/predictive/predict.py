@@ -3,16 +3,14 @@
 from torch import Tensor, nn
 
 from whvi.arguments import any_whole_number, whole_number
-from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
+from whvi.arguments import check_inputs as check_inputs
+from whvi.ensemble import Ensemble
+from whvi.errors import ArgumentError, InputTypeError
 from whvi.likelihoods import Likelihood
 from whvi.nn.parts import check_model_precision
 from whvi.ops import draw_seed
-from whvi.predictive.ensemble import Ensemble
 from whvi.predictive.functions import Functions, Members, Network, Source
 from whvi.predictive.prediction import Prediction
-
-_CHECKED = 1 << 18
-"""Numbers that are checked at a time."""
 
 
 def predict(
@@ -91,33 +89,6 @@ def functions_of(
     source = _source(model, likelihood, samples)
     seed = int(draw_seed()) if seed is None else seed
     return Functions(source, x, draws, batch_rows, seed)
-
-
-def check_inputs(x: object) -> None:
-    """Raise the error that says what is wrong with inputs, if anything is.
-
-    >>> import torch
-    >>> check_inputs(torch.tensor([[0.0], [torch.nan]]))
-    Traceback (most recent call last):
-    ...
-    whvi.errors.ArgumentError: x has NaN or inf in 1 of 2 rows; remove these rows or fill them
-    """
-    if not isinstance(x, Tensor):
-        raise InputTypeError(f"x must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
-    if x.is_complex():
-        raise DtypeError(f"x has dtype {x.dtype}, but inputs are real")
-    if x.ndim == 0:
-        raise ShapeError("x is a scalar, but its first axis must be rows; use x.reshape(1, 1)")
-    if not x.is_floating_point() or not x.numel():
-        return
-    rows = max(1, _CHECKED * x.shape[0] // x.numel())
-    finite = sum(
-        int(part.isfinite().flatten(1).all(1).sum()) if x.ndim > 1 else int(part.isfinite().sum())
-        for part in x.detach().split(rows)
-    )
-    if finite < x.shape[0]:
-        bad = x.shape[0] - finite
-        raise ArgumentError(f"x has NaN or inf in {bad} of {x.shape[0]} rows; remove these rows or fill them")
 
 
 def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> Source:

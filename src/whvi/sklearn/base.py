@@ -25,8 +25,8 @@ from whvi.sklearn.rows import Rows
 from whvi.sklearn.training import (
     FROZEN_STEPS,
     LEAST_APART,
+    Curves,
     Data,
-    History,
     OptimiserState,
     Training,
     apart,
@@ -45,7 +45,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
 
     model_: nn.Module
     likelihood_: Likelihood
-    history_: History
+    history_: Curves
     n_features_in_: int
     n_rows_seen_: float
     seed_: int
@@ -195,7 +195,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _steps_done(self) -> int:
         return int(self.history_["step"][-1]) if self.history_["step"] else 0
 
-    def _record(self, found: History) -> None:
+    def _record(self, found: Curves) -> None:
         """Add the curves of a run to the history, with densities of targets as they are, not standardised."""
         volume, before = self.y_scaling_.log_volume, self._steps_done()
         more = {

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, CosineDecay, EarlyStopping, fit
-from whvi.inference.history import History as RunHistory
+from whvi.inference import SVI, Callback, CosineDecay, EarlyStopping, Fit, History, Moment, Progress, fit
 from whvi.inference.seeds import mix
 from whvi.inference.svi import SVIRun
 from whvi.likelihoods import Likelihood
 from whvi.nn import MeanFieldLinear, WHVILinear
+from whvi.predictive import predict
 from whvi.sklearn.weighted import Weighted, with_weights
 
 LEAST_APART = 10
@@ -32,7 +32,7 @@ LARGEST_CHANGE = 10.0
 FROZEN_STEPS = 500
 """First steps in which the noise stays as it is, or a tenth of all."""
 
-History = dict[str, list[float]]
+Curves = dict[str, list[float]]
 OptimiserState = tuple[dict[str, Tensor], dict[str, Any]]
 
 
@@ -95,11 +95,11 @@ class Data:
         return replace(self, weight=self.weight * factor)
 
 
-def for_likelihood(likelihood: Likelihood, *parts: Data) -> tuple[Likelihood, list[tuple[Tensor, Tensor]]]:
+def for_likelihood(likelihood: Likelihood, data: Data) -> tuple[Likelihood, tuple[Tensor, Tensor]]:
     """A likelihood that counts each row by its weight, and the data for it; plain ones where each row counts once."""
-    if all(bool((part.weight == 1.0).all()) for part in parts):
-        return likelihood, [(part.x, part.y) for part in parts]
-    return Weighted(likelihood), [(part.x, with_weights(part.y, part.weight)) for part in parts]
+    if bool((data.weight == 1.0).all()):
+        return likelihood, (data.x, data.y)
+    return Weighted(likelihood), (data.x, with_weights(data.y, data.weight))
 
 
 @dataclass(frozen=True)
@@ -114,15 +114,31 @@ class Training:
     progress: bool = False
 
 
-def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data | None, settings: Training) -> History:
-    """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps.
+class WeightedStopping(EarlyStopping):
+    """Early stopping on held-out rows that have weights."""
 
-    With ``validation`` it stops after ``patience`` windows without a better MNLL of these rows, and goes back to the
-    best. There, weights count relative to their mean; a row of weight w is one function's prediction of w such rows.
-    """
+    def __init__(self, likelihood: Likelihood, data: Data, every: int, patience: int) -> None:
+        super().__init__(every=every, patience=patience, validation=(data.x, data.y))
+        self.likelihood, self.data = likelihood, data
+
+    def likelihood_of(self, moment: Moment) -> Likelihood:
+        """That of single rows, where training counts them by their weights."""
+        return self.likelihood
+
+    def value(self, moment: Moment) -> float:
+        """Weighted mean of minus the log predictive density."""
+        model, seed = moment.loop.modules["model"], mix(moment.loop.seed, "validation")
+        found = predict(model, self.data.x, self.samples, likelihood=self.likelihood, seed=seed).log_prob(self.data.y)
+        return -float((found * self.data.weight).sum() / self.data.weight.sum())
+
+
+def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data | None, settings: Training) -> Curves:
+    """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps."""
     every = ceil(settings.steps / LOOKS)
-    looked_at = [] if validation is None else [validation.counted(1.0 / validation.weight.mean())]
-    law, (pair, *looks) = for_likelihood(likelihood, data, *looked_at)
+    law, pair = for_likelihood(likelihood, data)
+    callbacks: list[Callback] = [History(every), Progress(settings.progress)]
+    if validation is not None:
+        callbacks.append(WeightedStopping(likelihood, validation, every, settings.patience))
     result = fit(
         model,
         law,
@@ -131,16 +147,14 @@ def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data
         algorithm=SVI(settings.learning_rate, schedule=CosineDecay(settings.steps)),
         batch_size=settings.batch_size,
         seed=settings.seed,
-        validation=looks[0] if looks else None,
-        early_stopping=EarlyStopping(every=every, patience=settings.patience) if looks else None,
-        record_every=every,
-        progress=settings.progress,
+        callbacks=callbacks,
     )
-    return curves(result.history)
+    return curves(result)
 
 
-def curves(history: RunHistory) -> History:
+def curves(result: Fit) -> Curves:
     """Step, bound, and validation MNLL (nan where nobody looked) of each window."""
+    history = result.history
     looks = dict(history.validation)
     return {
         "step": list(history.steps),
@@ -170,9 +184,9 @@ def go_on(
     seen: float,
     settings: Training,
     state: OptimiserState | None,
-) -> tuple[History, OptimiserState]:
+) -> tuple[Curves, OptimiserState]:
     """One pass over more rows, at the full rate, as a part of ``seen`` rows; its curves and the optimiser's state."""
-    law, (pair,) = for_likelihood(likelihood, data.counted(seen / float(data.weight.sum())))
+    law, pair = for_likelihood(likelihood, data.counted(seen / float(data.weight.sum())))
     steps = ceil(len(data.x) / settings.batch_size)
     result = fit(
         model,
@@ -182,10 +196,9 @@ def go_on(
         algorithm=Continued(settings.learning_rate, schedule=1.0, state=state),
         batch_size=settings.batch_size,
         seed=settings.seed,
-        record_every=steps,
-        progress=False,
+        callbacks=[History(steps), Progress(False)],
     )
-    return curves(result.history), (result.run.tensors(), result.run.numbers())
+    return curves(result), (result.run.tensors(), result.run.numbers())
 
 
 def apart(rows: int, share: float, seed: int) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whvi.errors import ArgumentError
-from whvi.inference import Fit, Moment, fit
+from whvi.inference import Checkpoint, Distributed, Every, Fit, Moment, Progress, fit
 from whvi.io import atomic, canonical, packing
 from whvi.likelihoods import Categorical
 from whvi.predictive import Prediction, predict
@@ -144,6 +144,7 @@ class ImageTraining:
     def fit(self, folder: Path, report: Report, *, progress: bool | None = False, distributed: bool = False) -> Fit:
         """Train, with a checkpoint and a look at the test images after each epoch; goes on from what is there."""
         curve = self.curve(folder)
+        way = algorithm(self.model, self.settings, self.steps)
 
         def watch(moment: Moment) -> None:
             report(moment.step / self.steps)
@@ -158,16 +159,15 @@ class ImageTraining:
             self.likelihood,
             self.train,
             steps=self.steps,
-            algorithm=algorithm(self.model, self.settings, self.steps),
+            algorithm=Distributed(way) if distributed else way,
             batch_size=self.batch_size,
             seed=self.seed,
             transform=Augment(side=self.side),
-            callback=watch,
-            callback_every=report_every(curve.every),
-            checkpoint=folder / "checkpoint",
-            checkpoint_every=curve.every,
-            progress=progress,
-            distributed=distributed,
+            callbacks=[
+                Every(report_every(curve.every), watch),
+                Checkpoint(folder / "checkpoint", curve.every),
+                Progress(progress),
+            ],
         )
 
     def measure(self, samples: int, seed: int, rows: int | None = None, *, rows_at_once: int) -> dict[str, float]:

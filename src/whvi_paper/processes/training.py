@@ -12,7 +12,7 @@ from torch import Tensor
 
 import whvi
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, Moment
+from whvi.inference import SVI, Checkpoint, Every, Moment, Progress
 from whvi.likelihoods import Gaussian
 from whvi.models import RandomFeatureGP
 from whvi.scaling import Scaling
@@ -111,11 +111,11 @@ def random_features(one: Inputs, parts: Parts, folder: Path, report: Report) -> 
         algorithm=SVI(settings.learning_rate, schedule=settings.schedule),
         batch_size=settings.batch_size,
         seed=one["seed"],
-        callback=watch,
-        callback_every=max(1, settings.steps // 50),
-        checkpoint=folder,
-        checkpoint_every=max(1, settings.steps // 4),
-        progress=False,
+        callbacks=[
+            Every(max(1, settings.steps // 50), watch),
+            Checkpoint(folder, max(1, settings.steps // 4)),
+            Progress(False),
+        ],
     )
     f = functions(model, parts.test_x, one["samples"], one["seed"])
     count = sum(parameter.numel() for parameter in model.weights.parameters())

@@ -15,6 +15,8 @@ from whvi.likelihoods import Categorical, Gaussian, Likelihood
 from whvi.nn import MeanFieldLinear, WHVILinear
 from whvi_paper.baselines import MatrixGaussianConv2d, MatrixGaussianLinear, NoisyKFAC
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
+
 SIZES, SEEDS, STEPS = (30, 41, 30), (7, 8, 9), 17
 OPTIONS: dict[str, Any] = {"update_every": 5, "moments_every": 2, "adam_learning_rate": 0.01}
 

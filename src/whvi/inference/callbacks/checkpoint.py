@@ -1,0 +1,53 @@
+"""A run that saves itself, and goes on from what it saved."""
+
+from contextlib import ExitStack
+from os import PathLike
+from typing import ClassVar
+
+from whvi.arguments import whole_number
+from whvi.errors import CheckpointError
+from whvi.inference.callbacks.base import Callback, Moment
+from whvi.io import checkpoint
+
+
+class Checkpoint(Callback):
+    """Save the run in a folder, at Ctrl-C and at its end too; a run that finds its own checkpoint resumes from it.
+
+    Args:
+        folder: of this run alone; it is made if it is missing.
+        every: steps between two checkpoints; the last two are kept.
+
+    Law: a run that is resumed ends in the same bits as one that was not interrupted.
+    """
+
+    everywhere: ClassVar[bool] = True  # all processes read it, the first one writes
+
+    def __init__(self, folder: str | PathLike[str], every: int = 1000) -> None:
+        self.folder, self.every = folder, whole_number("checkpoint_every", every)
+        self._held = ExitStack()
+
+    def setup(self, moment: Moment) -> None:
+        """Hold the folder, and go back to its last checkpoint."""
+        run, loop = moment.run, moment.loop
+        if run.leads:
+            self._held.enter_context(checkpoint.alone(self.folder))
+        found = checkpoint.latest(self.folder)
+        if found is not None:
+            loop.restore(found, self.folder)
+        moment.step = 0 if found is None else found.step
+        steps = run.everyone(moment.step)
+        if len(set(steps)) > 1:
+            raise CheckpointError(
+                f"the processes found checkpoints after {steps} steps in {self.folder}; give a folder that all share"
+            )
+
+    def after_step(self, moment: Moment) -> None:
+        """Save where it is time."""
+        if moment.step % self.every == 0 or moment.ends:
+            moment.loop.check_finite(moment.step)  # so the last checkpoint is always a good one
+            if moment.run.leads:
+                checkpoint.save(self.folder, moment.step, *moment.loop.state())
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._held.close()

@@ -1,0 +1,25 @@
+"""A function that is called now and then."""
+
+from collections.abc import Callable
+
+from whvi.arguments import whole_number
+from whvi.inference.callbacks.base import Callback, Moment
+
+
+class Every(Callback):
+    """Call a function with the ``Moment`` every so many steps; True ends the run.
+
+    Args:
+        steps: between two calls.
+        function: it sees the model as it is.
+    """
+
+    def __init__(self, steps: int, function: Callable[[Moment], bool | None]) -> None:
+        self.steps, self.function = whole_number("steps between calls", steps), function
+
+    def on_step(self, moment: Moment) -> bool | None:
+        """Call it where it is time."""
+        if moment.step % self.steps:
+            return None
+        moment.run.finish()
+        return self.function(moment)

@@ -1,0 +1,37 @@
+"""Checkpoints of whvi 0.1, which named some things in other words."""
+
+import re
+from typing import Any
+
+from whvi.io.checkpoint import Checkpoint
+
+_HASH = re.compile(r"(\S+) [0-9a-f]{12}")
+_SETTINGS = {"beta": "kl_weight", "optimiser": "optimizer"}
+
+
+def translated(saved: Checkpoint) -> Checkpoint:
+    """A checkpoint in the words of this version; one of this version is left as it is.
+
+    Version 0.1 told functions apart by a hash of their byte code too, which is another one in each version of Python.
+    """
+    state = dict(saved.state)
+    if isinstance(identity := state.get("identity"), dict):
+        state["identity"] = {name: _renamed(value) for name, value in identity.items() if value is not None}
+    if isinstance(algorithm := state.get("identity", {}).get("algorithm"), dict | list):
+        settings = [
+            {_SETTINGS.get(name, name): value for name, value in one.items()} if isinstance(one, dict) else one
+            for one in (algorithm if isinstance(algorithm, list) else [algorithm])
+        ]
+        state["identity"]["algorithm"] = settings if isinstance(algorithm, list) else settings[0]
+    tensors = {f"watch.{name}" if name.startswith("best.") else name: t for name, t in saved.tensors.items()}
+    return Checkpoint(saved.step, tensors, state)
+
+
+def _renamed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _renamed(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_renamed(part) for part in value]
+    if isinstance(value, str) and (function := _HASH.fullmatch(value)):
+        return function[1]
+    return value

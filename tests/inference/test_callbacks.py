@@ -1,0 +1,171 @@
+"""Callbacks: in which order they are called, what they may do, and the keywords that they replace."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import whvi
+from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
+from whvi.inference import (
+    SGHMC,
+    SVI,
+    Callback,
+    Checkpoint,
+    EarlyStopping,
+    Every,
+    History,
+    Moment,
+    Progress,
+    deep_ensemble,
+    elbo,
+    fit,
+    fit_replicas,
+)
+from whvi.likelihoods import Gaussian
+from whvi.nn import WHVILinear
+
+X = torch.linspace(-1.0, 1.0, 12).reshape(6, 2)
+DATA = X, X.sum(1)
+
+
+class Told(Callback):
+    """Notes each call, and counts its steps over interruptions."""
+
+    name: ClassVar[str] = "told"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.count = torch.zeros((), dtype=torch.int64)
+
+    def setup(self, moment: Moment) -> None:
+        self.calls.append(f"setup {moment.step}")
+
+    def on_start(self, moment: Moment) -> None:
+        self.calls.append(f"start {moment.step}")
+
+    def on_step(self, moment: Moment) -> None:
+        self.calls.append(f"step {moment.step}")
+        self.count += 1
+
+    def after_step(self, moment: Moment) -> None:
+        self.calls.append(f"after {moment.step} {moment.ends}")
+
+    def on_end(self, moment: Moment) -> None:
+        self.calls.append(f"end {moment.step}")
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {"count": self.count}, {"calls": len(self.calls)}
+
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        self.count = tensors["count"]
+
+
+def test_hooks_come_in_order_and_their_state_comes_back(tmp_path: Path) -> None:
+    first, second = Told(), Told()
+    fit(nn.Linear(2, 1), Gaussian(), DATA, steps=2, callbacks=[Checkpoint(tmp_path), first])
+    assert first.calls == [
+        "setup 0", "start 0", "step 1", "after 1 False", "step 2", "after 2 True", "end 2", "close",
+    ]  # fmt: skip
+    fit(nn.Linear(2, 1), Gaussian(), DATA, steps=3, callbacks=[second, Checkpoint(tmp_path)])
+    assert second.calls == ["setup 0", "start 2", "step 3", "after 3 True", "end 3", "close"]
+    assert int(second.count) == 3
+
+
+def test_it_is_closed_where_a_run_fails() -> None:
+    told = Told()
+
+    def fail(moment: Moment) -> None:
+        raise RuntimeError("the caller's own")
+
+    with pytest.raises(RuntimeError, match="the caller's own"):
+        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=2, callbacks=[told, Every(1, fail)])
+    assert told.calls[-2:] == ["step 1", "close"]
+
+
+def test_one_early_stopping_serves_several_fits() -> None:
+    stopping = EarlyStopping("elbo", every=2, patience=100)
+    for _ in range(2):
+        result = fit(nn.Linear(2, 1), Gaussian(), DATA, steps=4, callbacks=[stopping])
+        assert result.history.stopped == "steps"
+        assert stopping.misses <= 1
+
+
+def test_what_is_no_callback_is_said() -> None:
+    with pytest.raises(InputTypeError, match=r"such as Every\(100, function\), got function"):
+        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=1, callbacks=[lambda moment: None])  # type: ignore[list-item]
+    models, stopping = [nn.Linear(2, 1) for _ in range(2)], EarlyStopping("elbo")
+    with pytest.raises(UnsupportedError, match="replicas have no common step"):
+        fit_replicas(models, [Gaussian(), Gaussian()], [DATA] * 2, steps=1, callbacks=[stopping])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"record_every": 2}, [History(2)]),
+        ({"early_stopping": EarlyStopping(every=2), "validation": DATA}, [EarlyStopping(every=2, validation=DATA)]),
+        ({"callback": lambda moment: moment.step == 3, "callback_every": 3}, [Every(3, lambda moment: True)]),
+        ({"progress": True}, [Progress(True)]),
+    ],
+)
+def test_old_keywords_are_callbacks_and_warn(
+    old: dict[str, Any], new: list[Callback], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(**options: Any) -> tuple[list[Tensor], History, bool]:
+        torch.manual_seed(0)
+        model = nn.Linear(2, 1)
+        result = fit(model, Gaussian(), DATA, steps=5, **options)
+        return list(model.parameters()), result.history, "5/5" in capsys.readouterr().err
+
+    with pytest.warns(DeprecationWarning, match=rf"^{'=, '.join(old)}= is deprecated: use "):
+        found = run(**old)
+    wanted = run(callbacks=new)
+    assert all(torch.equal(a, b) for a, b in zip(found[0], wanted[0], strict=True))
+    assert found[1:] == wanted[1:]
+
+
+def test_an_unknown_keyword_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epochs'"):
+        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=1, epochs=3)  # type: ignore[call-arg]
+
+
+def test_old_names_of_settings_warn() -> None:
+    with pytest.warns(DeprecationWarning, match="beta is now called kl_weight"):
+        settings = SVI(beta=0.5)  # type: ignore[call-arg]
+    with pytest.warns(DeprecationWarning, match="optimiser is now called optimizer"):
+        other = SVI(kl_weight=0.5, optimiser=torch.optim.SGD)  # type: ignore[call-arg]
+    assert settings == SVI(kl_weight=0.5)
+    assert other == SVI(kl_weight=0.5, optimizer=torch.optim.SGD)
+    with pytest.warns(DeprecationWarning, match="beta is now called kl_weight"):
+        assert settings.beta == 0.5  # type: ignore[attr-defined]
+    with pytest.warns(DeprecationWarning, match="beta is now called kl_weight"):
+        parts = elbo(WHVILinear(2, 1), Gaussian(), X, DATA[1][:, None], n_data=6, beta=0.5)  # type: ignore[call-arg]
+    assert parts.kl_weight == 0.5
+    with (
+        pytest.warns(DeprecationWarning, match="beta is now called"),
+        pytest.raises(ArgumentError, match="kl_weight is given twice"),
+    ):
+        SVI(beta=0.5, kl_weight=0.5)  # type: ignore[call-arg]
+
+
+def test_a_fit_predicts_with_its_own_likelihood() -> None:
+    model, likelihood = WHVILinear(2, 1), Gaussian()
+    found = fit(model, likelihood, DATA, steps=3).predict(X, samples=8, seed=1)
+    assert torch.equal(found.variance, whvi.predict(model, X, 8, likelihood=likelihood, seed=1).variance)
+
+
+def test_ensembles_predict_with_all_members() -> None:
+    models, likelihoods = [nn.Linear(2, 1) for _ in range(3)], [Gaussian() for _ in range(3)]
+    trained = deep_ensemble(models, likelihoods, DATA, steps=3)
+    sampled = fit(nn.Linear(2, 1), Gaussian(), DATA, steps=8, algorithm=SGHMC(burn_in=2, thin=2, chains=2))
+    for result, members in ((trained, 3), (sampled, 6)):
+        found = result.predict(X, seed=1)
+        assert found.samples().shape[0] == members
+        assert torch.equal(found.variance, whvi.predict(result.posterior, X, None, seed=1).variance)
+        assert bool((found.aleatoric > 0.0).all())
