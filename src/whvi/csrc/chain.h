@@ -11,7 +11,7 @@ struct Rows {
   using T = Compute<S>;
   using V = Vec<T, W>;
   static constexpr bool kFull = W == kVectorBytes / (int)sizeof(T);
-  static constexpr int N = kFull ? kRegisters : 2;  // fewer lanes serve pieces of at most two vectors: with_lanes
+  static constexpr int N = kFull ? kRegisters : kNarrow<S>;
   static constexpr int64_t kBlock = (int64_t)W * N;
 
   // M vectors that lie `distance` elements apart.
@@ -413,7 +413,7 @@ struct ChainRunner {
     inline __attribute__((always_inline)) const T* operator()(int64_t block) { return noisy ? sampled(block) : mean(block); }
     const T* sampled(int64_t block) {
       const T *m = mean(block), *s = std(block), *e = noise(block);
-      with_lanes<T>(size / factor_of(size), [&](auto W) {
+      with_lanes<S>(size / factor_of(size), [&](auto W) {
         using M = Memory<W, T>;
         for (int64_t i = 0; i < size; i += W) M::store(sum + i, M::load(m + i) + M::load(s + i) * M::load(e + i));
       });
@@ -429,7 +429,7 @@ struct ChainRunner {
     Cursor<const T> s1(scratch.present(c.s1), group, begin), s2(scratch.present(c.s2), group, begin);
     Middle g(c, group, begin, end);
     S* y = (S*)out + (group * c.rows + begin) * c.blocks * size;
-    with_lanes<T>(piece, [&](auto W) {
+    with_lanes<S>(piece, [&](auto W) {
       using R = Rows<S, W>;
       for (int64_t row = begin; row < end; ++row, x.next(), s1.next(), g.next(), s2.next())
         for (int64_t k = 0; k < c.blocks; ++k, y += size)
@@ -465,7 +465,7 @@ struct ChainRunner {
     // dx leaves through a row of scratch when it is stored in another type than it is computed in.
     const bool convert = !std::is_same_v<S, T> && d.x.rows;
     Cursor<S> dx_out(convert ? Operand{d.x.rows, c.x.group, c.x.row, c.x.block} : Operand{}, group, begin);
-    with_lanes<T>(piece, [&](auto W) {
+    with_lanes<S>(piece, [&](auto W) {
       using R = Rows<S, W>;
       Target<R> dx(convert ? Gradient{} : d.x, c.x, group, begin), ds1(d.s1, c.s1, group, begin), dg(d.g, c.g, group, begin),
           ds2(d.s2, c.s2, group, begin), dstd(d.std, c.std, group, begin);

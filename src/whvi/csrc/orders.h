@@ -83,10 +83,12 @@ WHVI_INLINE void pieces(int64_t size, int64_t piece, const Read& read, const Wri
 }
 
 // Calls f with the number of lanes that a row of pieces of so many elements is computed with: a full vector, a narrower one
-// for short pieces, or one.
-template <class T, int W = kVectorBytes / (int)sizeof(T), class F>
+// for short pieces, or one. Types of 16 bits make do with fewer instances of the code.
+template <class S, int W = kVectorBytes / (int)sizeof(Compute<S>), class F>
 void with_lanes(int64_t piece, F&& f) {
   if (piece >= W) return f(std::integral_constant<int, W>{});
-  if constexpr (W > 4) with_lanes<T, W / 2>(piece, f);
+  if constexpr (sizeof(S) == 2 ? W > 8 : W > 2) with_lanes<S, W / 2>(piece, f);
   else f(std::integral_constant<int, 1>{});
 }
+template <class S>
+constexpr int kNarrow = sizeof(S) == 2 ? 4 : 1;  // vectors of a piece that fewer lanes serve

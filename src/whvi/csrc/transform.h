@@ -114,7 +114,7 @@ struct Transform {
   // time, so that a vector lies within a piece.
   template <int K>
   static void orders(const S* x, S* y, int64_t rows, int64_t size, int m, T scale) {
-    constexpr int kMost = K == W ? N / 2 : 2;
+    constexpr int kMost = K == W ? N / 2 : kNarrow<S>;
     const int64_t piece = size / m, step = piece <= kMost * K ? piece : piece + kShift<T>;
     const auto column = paley_column_of<K, false, S, T>(m);
     T* work = (T*)allocate((size_t)(m * step) * sizeof(T));
@@ -146,6 +146,6 @@ struct Transform {
   static void run(const void* x, void* y, int64_t rows, int64_t size, double scale) {
     const int m = factor_of(size);
     if (m == 1) return choose<1>((const S*)x, (S*)y, rows, size, (T)scale);
-    with_lanes<T>(size / m, [&](auto K) { orders<K>((const S*)x, (S*)y, rows, size, m, (T)scale); });
+    with_lanes<S>(size / m, [&](auto K) { orders<K>((const S*)x, (S*)y, rows, size, m, (T)scale); });
   }
 };
