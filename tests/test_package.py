@@ -65,6 +65,7 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
         ("docs/inference.md", ["prediction.py", "--table"]),
         ("docs/inference.md", ["replicas.py", "--table"]),
         ("docs/architecture.md", ["operators.py", "--table"]),
+        ("docs/inference.md", ["compiled.py", "--table"]),
         ("docs/recipe.md", ["recipe.py", "--table"]),
         ("docs/convert.md", ["convert.py", "--table"]),
         ("docs/estimators.md", ["estimators.py", "--table"]),

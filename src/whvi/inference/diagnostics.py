@@ -4,6 +4,8 @@ Both answers are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner, "Ran
 localization: an improved R-hat" (Bayesian Analysis, 2021). Each chain is cut into halves, so that a drift within a
 chain counts as a difference between chains. With ``rank=True`` draws are replaced by the normal scores of their ranks,
 so that heavy tails do no harm; ``rank=False`` takes them as they are.
+
+Why they are written here: the core needs no package beyond torch for them, and a test holds them to arviz-stats.
 """
 
 from collections.abc import Callable
