@@ -14,8 +14,8 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-
 from whvi.bench.suite import machine
+
 from whvi.ops import chain, fwht, native
 
 RECORD = Path(__file__).parent.parent / "results/bench/orders.json"

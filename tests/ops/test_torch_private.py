@@ -83,29 +83,54 @@ print(" ".join(f"{float(part.sum()):.10e}" for part in parts))
 """
 
 
-def run(*absent: str) -> subprocess.CompletedProcess[str]:
-    """The script on a torch with all names, or without one."""
-    return subprocess.run([sys.executable, "-c", SCRIPT, *absent], capture_output=True, text=True, check=False)
+FORKS = """
+import os, sys, traceback
+import torch, torch._dynamo  # loaded once, before the forks; vmap needs the latter
+
+script, *names = sys.argv[1:]
+for name in names:
+    if os.fork():
+        print(os.waitstatus_to_exitcode(os.wait()[1]))
+        continue
+    for stream in (1, 2):
+        os.dup2(os.open(f"{name}.{stream}", os.O_WRONLY | os.O_CREAT), stream)
+    sys.argv[1:], code = [] if name == "none" else [name], 0
+    try:
+        exec(script)
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    os._exit(code)
+"""
+Result = tuple[int, str, str]
 
 
 @pytest.fixture(scope="module")
-def numbers() -> str:
-    """What the script prints where no name is absent."""
-    found = run()
-    assert found.returncode == 0, found.stderr
-    assert torch.isfinite(torch.tensor([float(number) for number in found.stdout.split()])).all()
-    return found.stdout
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    """Exit code, output and errors of the script, by the name that torch does not have."""
+    folder, names = tmp_path_factory.mktemp("absent"), ["none", INDISPENSABLE, *NAMES]
+    command = [sys.executable, "-u", "-c", FORKS, SCRIPT, *names]
+    codes = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    texts = [[(folder / f"{name}.{stream}").read_text() for stream in (1, 2)] for name in names]
+    return {name: (int(code), *text) for name, code, text in zip(names, codes, texts, strict=True)}
+
+
+def test_with_every_name_the_script_runs(results: dict[str, Result]) -> None:
+    code, output, error = results["none"]
+    assert code == 0, error
+    assert torch.isfinite(torch.tensor([float(number) for number in output.split()])).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_guards(name: str, numbers: str) -> None:
+def test_guards(name: str, results: dict[str, Result]) -> None:
     """A layer gives the same numbers and gradients, eagerly and under vmap and grad, when a name is absent."""
-    found = run(name)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout == numbers
+    code, output, error = results[name]
+    assert code == 0, error
+    assert output == results["none"][1]
 
 
-def test_the_one_name_there_is_no_way_around_is_asked_for() -> None:
-    found = run(INDISPENSABLE)
-    assert found.returncode == 1
-    assert "UnsupportedError: torch" in found.stderr.splitlines()[-1]
+def test_the_one_name_there_is_no_way_around_is_asked_for(results: dict[str, Result]) -> None:
+    code, _, error = results[INDISPENSABLE]
+    assert code == 1
+    assert "UnsupportedError: torch" in error.splitlines()[-1]
