@@ -112,8 +112,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     folder, names = tmp_path_factory.mktemp("absent"), ["none", INDISPENSABLE, *NAMES]
     command = [sys.executable, "-u", "-c", FORKS, SCRIPT, *names]
     codes = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    texts = [[(folder / f"{name}.{stream}").read_text() for stream in (1, 2)] for name in names]
-    return {name: (int(code), *text) for name, code, text in zip(names, codes, texts, strict=True)}
+    return {
+        name: (int(code), (folder / f"{name}.1").read_text(), (folder / f"{name}.2").read_text())
+        for name, code in zip(names, codes, strict=True)
+    }
 
 
 def test_with_every_name_the_script_runs(results: dict[str, Result]) -> None:

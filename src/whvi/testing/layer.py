@@ -90,14 +90,18 @@ class LayerContract(CompositionContract, ABC):
             together = layer(x.expand(self.samples, *x.shape)).flatten(1)
             one_by_one = vmap(lambda seed: _under(layer, {layer: Draw(seed)}, x.unsqueeze(0)))(seeds).flatten(1)
             exact = self.moments(layer, x)
-            if exact is not None:
+            if exact is None:
+                self._same_as_weights(layer, x, together, one_by_one)
+            else:
                 assert_moments(together, *exact)
                 assert_moments(one_by_one, *exact)
-                return
-            draw = layer.draw((self.samples,))
-            weights, biases = layer.weight(draw), layer.bias_value(draw)
-            axes = (0, None if biases is None else 0)
-            others = vmap(lambda w, b: self.plain(layer, x.unsqueeze(0), w, b), axes)(weights, biases).flatten(1)
+
+    def _same_as_weights(self, layer: BayesianLayer, x: Tensor, together: Tensor, one_by_one: Tensor) -> None:
+        """Draws of the outputs (samples, d) have the moments of those that draws of the weights give."""
+        draw = layer.draw((self.samples,))
+        weights, biases = layer.weight(draw), layer.bias_value(draw)
+        axes = (0, None if biases is None else 0)
+        others = vmap(lambda w, b: self.plain(layer, x.unsqueeze(0), w, b), axes)(weights, biases).flatten(1)
         for columns in (slice(None),) if self.joint else (slice(i, i + 1) for i in range(others.shape[1])):
             assert_same_law(together[:, columns], others[:, columns])
         assert_same_law(one_by_one, others)
