@@ -17,7 +17,19 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from whvi.errors import WhviError
-from whvi.inference import MAP, SVI, EarlyStopping, Fit, LinearWarmup, Moment, fit
+from whvi.inference import (
+    MAP,
+    SVI,
+    Callback,
+    Checkpoint,
+    Distributed,
+    EarlyStopping,
+    Every,
+    Fit,
+    LinearWarmup,
+    Moment,
+    fit,
+)
 from whvi.likelihoods import Gaussian
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
 from whvi_paper.baselines import MatrixGaussianLinear, NoisyKFAC
@@ -51,7 +63,8 @@ def mode(distributed: bool, kl_weight: float = 1.0) -> Found:
     torch.manual_seed(2 + (dist.is_initialized() and dist.get_rank()))  # the first process's tensors are for all
     model, likelihood = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double(), Gaussian().double()
     settings = MAP(1e-2, prior_variance=0.05, kl_weight=kl_weight)
-    options = {"steps": STEPS, "batch_size": BATCH, "algorithm": settings, "distributed": distributed}
+    algorithm = Distributed(settings) if distributed else settings
+    options = {"steps": STEPS, "batch_size": BATCH, "algorithm": algorithm}
     return told(fit(model, likelihood, rows(), **options), model, likelihood)
 
 
@@ -60,16 +73,15 @@ def quiet(distributed: bool) -> Found:
     torch.manual_seed(2)
     layers = (MCDropout(nn.Linear(3, 5).double(), 0.0), nn.Tanh(), MCDropout(nn.Linear(5, 1).double(), 0.0))
     model, likelihood = nn.Sequential(*layers), Gaussian(frozen_steps=4).double()
+    settings = SVI(3e-2, kl_weight=LinearWarmup(6), clip=100.0, samples=2)
     result = fit(
         model,
         likelihood,
         rows(),
         steps=100,
         batch_size=BATCH,
-        algorithm=SVI(3e-2, kl_weight=LinearWarmup(6), clip=100.0, samples=2),
-        validation=rows(),
-        early_stopping=EarlyStopping(every=5, patience=1, margin=0.05, samples=1),
-        distributed=distributed,
+        algorithm=Distributed(settings) if distributed else settings,
+        callbacks=[EarlyStopping(every=5, patience=1, margin=0.05, samples=1, validation=rows())],
     )
     return told(result, model, likelihood)
 
@@ -94,11 +106,11 @@ class Noisy:
             if len(self.states) == self.interrupt_at:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    def fit(self, folder: Path, **options: Any) -> Fit:
+    def fit(self, folder: Path, *callbacks: Callback, **options: Any) -> Fit:
         """In two processes."""
         data = torch.ones(ROWS, 3, dtype=torch.float64), torch.arange(ROWS, dtype=torch.float64)
-        settings = {"steps": STEPS, "batch_size": 8, "algorithm": SVI(1e-2), "checkpoint": folder, **options}
-        return fit(self.model, self.likelihood, data, distributed=True, **settings)
+        settings = {"steps": STEPS, "batch_size": 8, "algorithm": Distributed(SVI(1e-2)), **options}
+        return fit(self.model, self.likelihood, data, callbacks=[Checkpoint(folder), *callbacks], **settings)
 
     def told(self, result: Fit) -> Found:
         """All that is left."""
@@ -112,9 +124,9 @@ def interrupted(folder: Path, rank: int) -> Found:
         raise KeyboardInterrupt
 
     words = []
-    for network, options in ((Noisy(5 * rank), {}), (Noisy(), {"callback": stop, "callback_every": 8})):
+    for network, callbacks in ((Noisy(5 * rank), []), (Noisy(), [Every(8, stop)])):
         try:
-            network.fit(folder, **options)
+            network.fit(folder, *callbacks)
         except KeyboardInterrupt as error:
             words.append(str(error))
     network = Noisy()
@@ -125,7 +137,7 @@ def refused(folder: Path, rank: int) -> list[str]:
     """What is said of calls that cannot be shared."""
     nng = nn.Sequential(MatrixGaussianLinear(3, 1)).double()
     calls = (
-        lambda: fit(nng, Gaussian().double(), rows(), steps=1, algorithm=NoisyKFAC(), distributed=True),
+        lambda: fit(nng, Gaussian().double(), rows(), steps=1, algorithm=Distributed(NoisyKFAC())),
         lambda: Noisy().fit(folder / "small", batch_size=1),
         lambda: Noisy().fit(folder / f"of {rank}", steps=2) and Noisy().fit(folder / f"of {rank}", steps=4),
     )
@@ -151,7 +163,7 @@ def work(folder: Path, rank: int) -> Found:
     found["whole"] = network.told(network.fit(folder / "whole"))
     found["interrupted"] = interrupted(folder / "interrupted", rank)
     network, seen = Noisy(), []
-    result = network.fit(folder / "ended", callback=lambda moment: not seen.append(moment.step), callback_every=3)
+    result = network.fit(folder / "ended", Every(3, lambda moment: not seen.append(moment.step)))
     found["ended"] = {**network.told(result), "seen": seen}
     found["refused"] = refused(folder, rank)
     return found

@@ -12,13 +12,11 @@ from test_replicas import MODELS, close, mlp, problem
 from torch import nn
 
 from whvi.errors import UnsupportedError
-from whvi.inference import MAP, SGHMC, SVI, LinearWarmup, fit, fit_replicas
+from whvi.inference import MAP, SGHMC, SVI, Checkpoint, LinearWarmup, fit, fit_replicas
 from whvi.inference.compiled import Compiled, can_compile
 from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
 from whvi_paper.baselines import MatrixGaussianLinear, NoisyKFAC
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
 
 SIZES = (30, 30)
 needs_compiler = pytest.mark.skipif(not can_compile(), reason="there is no C++ compiler, which Inductor needs")
@@ -38,8 +36,8 @@ def test_compiled_steps_end_where_others_end(tmp_path: Path) -> None:
     modules, bound = fitted(compile=True)
     expected, expected_bound = fitted(compile=False)
     torch.testing.assert_close(torch.tensor(bound), torch.tensor(expected_bound))
-    fitted(8, compile=True, checkpoint=tmp_path)
-    resumed, _ = fitted(compile=True, checkpoint=tmp_path)
+    fitted(8, compile=True, callbacks=[Checkpoint(tmp_path)])
+    resumed, _ = fitted(compile=True, callbacks=[Checkpoint(tmp_path)])
     for one, other, again in zip(modules, expected, resumed, strict=True):
         close(one, other)
         close(one, again, 0.0)
@@ -106,21 +104,21 @@ def start(name: str) -> nn.Module:
 @needs_compiler
 @pytest.mark.parametrize("name", ["normalised", "inferred scales"])
 def test_one_model_ends_where_it_ends_without_and_resumes_from_either(name: str, tmp_path: Path) -> None:
-    """In float64, to nine digits; in the same bits where its own checkpoint was resumed."""
+    """In float64, to nine digits, whichever of the two goes on from whose checkpoint."""
     modules, bound = alone(start(name), compile=True)
     expected, expected_bound = alone(start(name))
     torch.testing.assert_close(torch.tensor(bound), torch.tensor(expected_bound))
-    alone(start(name), 8, compile=True, checkpoint=tmp_path / "compiled")
-    again, _ = alone(start(name), compile=True, checkpoint=tmp_path / "compiled")
-    alone(start(name), 8, compile=True, checkpoint=tmp_path / "to eager")
-    alone(start(name), 8, checkpoint=tmp_path / "to compiled")
+    alone(start(name), 8, compile=True, callbacks=[Checkpoint(tmp_path / "compiled")])
+    again, _ = alone(start(name), compile=True, callbacks=[Checkpoint(tmp_path / "compiled")])
+    alone(start(name), 8, compile=True, callbacks=[Checkpoint(tmp_path / "to eager")])
+    alone(start(name), 8, callbacks=[Checkpoint(tmp_path / "to compiled")])
     others = [
-        alone(start(name), compile=compiled, checkpoint=tmp_path / folder)[0]
+        alone(start(name), compile=compiled, callbacks=[Checkpoint(tmp_path / folder)])[0]
         for folder, compiled in (("to eager", False), ("to compiled", True))
     ]
     for i, one in enumerate(modules):
         close(one, expected[i])
-        close(one, again[i], 0.0)
+        close(one, again[i])
         close(one, others[0][i])
         close(one, others[1][i])
 

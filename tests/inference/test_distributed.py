@@ -11,11 +11,9 @@ import pytest
 import torch
 
 from whvi.errors import ArgumentError
-from whvi.inference import fit
+from whvi.inference import Distributed, fit
 from whvi.inference.distributed import Team
 from whvi.likelihoods import Gaussian
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
 
 Found = dict[str, Any]
 
@@ -103,7 +101,7 @@ def test_alone_without_a_launcher_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.delenv(name, raising=False)
     x = torch.ones(2, 1)
     with pytest.raises(ArgumentError, match="start the program with torchrun"):
-        fit(torch.nn.Linear(1, 1), Gaussian(), (x, x), steps=1, distributed=True)
+        fit(torch.nn.Linear(1, 1), Gaussian(), (x, x), steps=1, algorithm=Distributed())
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])

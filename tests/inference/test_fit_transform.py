@@ -9,13 +9,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from whvi.errors import WhviError
-from whvi.inference import SVI, fit
+from whvi.inference import SVI, Checkpoint, fit
 from whvi.inference.batches import TensorBatches
 from whvi.io import checkpoint
 from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
 
 X = torch.arange(60, dtype=torch.uint8).reshape(20, 3)
 DATA = X, X.float().mean(1, keepdim=True)
@@ -34,7 +32,8 @@ class Jitter:
 def run(steps: int, transform: Jitter, folder: Path | None = None) -> list[Tensor]:
     torch.manual_seed(0)
     model = nn.Sequential(WHVILinear(3, 8), nn.ReLU(), WHVILinear(8, 1))
-    options = {"batch_size": 6, "checkpoint": folder, "checkpoint_every": 5, "transform": transform}
+    saving = [] if folder is None else [Checkpoint(folder, 5)]
+    options = {"batch_size": 6, "callbacks": saving, "transform": transform}
     fit(model, Gaussian(), DATA, steps=steps, algorithm=SVI(1e-2), **options)  # type: ignore[arg-type]
     return [tensor.clone() for tensor in model.state_dict().values()]
 
@@ -79,7 +78,7 @@ def test_another_transform_is_not_resumed(tmp_path: Path) -> None:
         run(10, Jitter(0.2), tmp_path)
     with pytest.raises(WhviError, match=r"belongs to another run: .*transform was .*Jitter.* and is None"):
         fit(nn.Sequential(WHVILinear(3, 8), nn.ReLU(), WHVILinear(8, 1)), Gaussian(), (X.float(), DATA[1]), steps=10,
-            algorithm=SVI(1e-2), batch_size=6, checkpoint=tmp_path)  # fmt: skip
+            algorithm=SVI(1e-2), batch_size=6, callbacks=[Checkpoint(tmp_path)])  # fmt: skip
 
 
 @pytest.mark.parametrize("batch_size", [6, 20])

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import WhviError
-from whvi.inference import MAP, SVI, Moment, PowerDecay, deep_ensemble, fit, fit_replicas
+from whvi.inference import MAP, SVI, Checkpoint, Every, History, Moment, PowerDecay, deep_ensemble, fit, fit_replicas
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
 from whvi.nn import MCDropout, MeanFieldLinear, WHVIColumn, WHVIConv2d, WHVILinear
 from whvi.predictive import Ensemble
 from whvi_paper.baselines import TensorFactorisedLinear
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
 
 Data = tuple[Tensor, Tensor]
 COUNT, STEPS = 3, 25
@@ -169,7 +167,7 @@ def test_callbacks_and_interruptions_see_the_models_as_they_are() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_replicas(models, likelihoods, data, steps=50, callback=callback, callback_every=2, record_every=100)
+        fit_replicas(models, likelihoods, data, steps=50, callbacks=[Every(2, callback), History(100)])
     assert not torch.equal(seen[0][0], seen[1][0])
     assert torch.equal(seen[-1][0], next(models[0].parameters()))
 
@@ -190,7 +188,8 @@ def test_classes_and_samples() -> None:
 def test_replicas_resume_in_the_same_bits(tmp_path: Path) -> None:
     def run(steps: int, folder: Path | None) -> list[nn.Module]:
         models, likelihoods, data = problem(MODELS["normalised"], (30, 30))
-        fit_replicas(models, likelihoods, data, steps=steps, batch_size=8, checkpoint=folder, checkpoint_every=4)
+        saving = [] if folder is None else [Checkpoint(folder, 4)]
+        fit_replicas(models, likelihoods, data, steps=steps, batch_size=8, callbacks=saving)
         return models
 
     whole = run(20, None)
@@ -236,7 +235,7 @@ def test_a_callback_sees_the_run() -> None:
         steps.append(moment.step)
         return moment.step == 6
 
-    result = fit_replicas(models, likelihoods, data, steps=50, callback=callback, callback_every=3)
+    result = fit_replicas(models, likelihoods, data, steps=50, callbacks=[Every(3, callback)])
     assert steps == [3, 6]
     assert result.history.stopped == "callback"
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, UnsupportedError
-from whvi.inference.callbacks import EarlyStopping
+from whvi.inference.callbacks import Checkpoint, EarlyStopping
 from whvi.inference.diagnostics import effective_sample_size, split_rhat
 from whvi.inference.fit import fit
 from whvi.inference.seeds import start_generators
@@ -18,8 +18,6 @@ from whvi.inference.sghmc import SGHMC, Chains
 from whvi.likelihoods import Categorical, Gaussian
 from whvi.nn import MeanFieldLinear
 from whvi.testing import LinearGaussian
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
 
 INPUTS = 5
 
@@ -283,9 +281,8 @@ def test_fit_runs_it_and_resumes_it(tmp_path: Path) -> None:
         torch.manual_seed(0)
         model, likelihood = network(), Gaussian()
         for steps in lengths:
-            result = fit(
-                model, likelihood, (x, y), algorithm=settings, steps=steps, batch_size=5, checkpoint=tmp_path / folder
-            )
+            saving = [Checkpoint(tmp_path / folder)]
+            result = fit(model, likelihood, (x, y), algorithm=settings, steps=steps, batch_size=5, callbacks=saving)
         assert isinstance(result.posterior, Ensemble)
         return result.posterior, model
 
@@ -409,7 +406,7 @@ def test_bad_calls_of_fit_are_explained() -> None:
     x, y = torch.randn(20, 3), torch.randn(20, 1)
     stopping = EarlyStopping("elbo")
     with pytest.raises(UnsupportedError, match="no best place"):
-        fit(nn.Linear(3, 1), Gaussian(), (x, y), steps=100, algorithm=SGHMC(burn_in=1, thin=1), early_stopping=stopping)
+        fit(nn.Linear(3, 1), Gaussian(), (x, y), steps=9, algorithm=SGHMC(burn_in=1, thin=1), callbacks=[stopping])
     with pytest.raises(DtypeError, match="float32 or float64"):
         SGHMC().init(nn.Linear(3, 1).bfloat16(), Gaussian(), 20)
 

@@ -10,12 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, WhviError
-from whvi.inference import SVI, fit, fit_replicas
+from whvi.inference import SVI, Checkpoint, fit, fit_replicas
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
 from whvi.nn import MeanFieldLinear, WHVILinear
 from whvi_paper.baselines import MatrixGaussianConv2d, MatrixGaussianLinear, NoisyKFAC
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*= is deprecated. use:DeprecationWarning")
 
 SIZES, SEEDS, STEPS = (30, 41, 30), (7, 8, 9), 17
 OPTIONS: dict[str, Any] = {"update_every": 5, "moments_every": 2, "adam_learning_rate": 0.01}
@@ -109,7 +107,8 @@ def test_replicas_resume_in_the_same_bits(tmp_path: Path) -> None:
     def run(steps: int, folder: Path | None) -> list[nn.Module]:
         models, likelihoods, data = problem(Mixed, False)
         settings = NoisyKFAC(**OPTIONS)
-        fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=8, checkpoint=folder)
+        saving = [] if folder is None else [Checkpoint(folder)]
+        fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=8, callbacks=saving)
         return [*models, *likelihoods]
 
     whole = run(20, None)
