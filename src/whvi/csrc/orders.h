@@ -1,10 +1,19 @@
 // Orders D = m 2^k with m = 12, 20, 28, 36: H_m kron H_(2^k), the stage of order m on whole vectors first.
 // The additions of the stage, their order included, are those of whvi/ops/orders.py (paley.h).
 
+// a + b, every other time on the multiplier's ports (exactly, as 1 * b + a): the adders alone would be the bottleneck.
+template <int kTurn, class V>
+WHVI_INLINE V plus(V a, V b) {
+#if defined(WHVI_HAS_FMA)
+  if constexpr (kTurn % 2) return exact_multiply_add(b, V{} + 1, a);
+#endif
+  return a + b;
+}
+
 template <class P, int kSum, class V, size_t... I>
 WHVI_INLINE V added(const V* values, std::index_sequence<I...>) {
   V sum = values[P::sums[kSum][1]];
-  ((sum += values[P::sums[kSum][2 + I]]), ...);
+  ((sum = plus<kSum + I>(sum, values[P::sums[kSum][2 + I]])), ...);
   return sum;
 }
 template <class P, int kSum, class V>
@@ -17,10 +26,10 @@ WHVI_INLINE V added(const V* values) {
 template <class P, class V, int N, class Own, class Put, size_t... K, size_t... I>
 WHVI_INLINE void paley_half(const V (&x)[N], const Own& own, const Put& put, std::index_sequence<K...>, std::index_sequence<I...>) {
   V values[N - 1 + P::kPairs] = {x[I + 1]...};
-  ((values[N - 1 + K] = values[P::pairs[K][0]] + values[P::pairs[K][1]]), ...);
+  ((values[N - 1 + K] = plus<K>(values[P::pairs[K][0]], values[P::pairs[K][1]])), ...);
   const V all = added<P, N - 1>(values), rest = x[0] - all;
   put(0, all + own(0));
-  (put(I + 1, exact_multiply_add(added<P, I>(values) + own(I + 1), V{} + 2, rest)), ...);
+  (put(I + 1, exact_multiply_add(plus<I>(added<P, I>(values), own(I + 1)), V{} + 2, rest)), ...);
 }
 
 // H_M across one vector each of M streams `from` elements apart in src, into streams `to` apart in dst, times `factor`

@@ -8,15 +8,18 @@ struct VecOf {
 template <class T, int W>
 using Vec = typename VecOf<T, W>::type;
 
+// A vector anywhere in memory. A memcpy would do the same, but where registers are short GCC sends it through the stack.
+template <class V>
+struct __attribute__((packed, may_alias)) Anywhere {
+  V v;
+};
 template <class V, class P>
 WHVI_INLINE V load_raw(const P* p) {
-  V v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
+  return ((const Anywhere<V>*)p)->v;
 }
 template <class V, class P>
 WHVI_INLINE void store_raw(P* p, V v) {
-  __builtin_memcpy(p, &v, sizeof v);
+  ((Anywhere<V>*)p)->v = v;
 }
 
 // Vectors of n elements, then what is left one by one: `f(width, i)`.
