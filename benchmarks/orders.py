@@ -1,8 +1,8 @@
 """Transforms of order m 2^k against those of the powers of two around them: ``python benchmarks/orders.py [--table]``.
 
-CPU time of one thread, float32. A number is the median over rounds of the ratio of two contenders that run one after the
-other: the transform and ``x.clone()`` for the size and its neighbours; the chain, forward and backward, for the size and
-the next power of two. Writes ``results/bench/orders.json``; ``--table`` only prints the table of that record.
+CPU time of one thread, float32. A number is the median over rounds of the ratio of two contenders that run one after
+the other: the transform and ``x.clone()`` for the size and its neighbours; the chain, forward and backward, for the
+size and the next power of two. Writes ``results/bench/orders.json``; ``--table`` only prints the table of that record.
 """
 
 import argparse

@@ -175,6 +175,12 @@ MISTAKES = (
         "_LOG_2_PI = log(pi) / log(2.0)",
     ),
     Mistake(
+        "H_m is not symmetric",
+        "ops/orders.py",
+        "own = torch.tensor([[1.0, -1.0], [-1.0, -1.0]]",
+        "own = torch.tensor([[1.0, -1.0], [1.0, 1.0]]",
+    ),
+    Mistake(
         "a batch does not count for all rows",
         "inference/elbo.py",
         "scale = n_data / (len(x) * samples)",
@@ -195,6 +201,7 @@ MISTAKES = (
 )
 
 SELECTION = (
+    "tests/ops/test_orders.py::test_matrix_is_symmetric_and_orthogonal[12]",
     "tests/nn/test_contracts.py::TestStacked::test_kl_laws[SHGHS-optimised-diagonal]",
     "tests/nn/test_contracts.py::TestStacked::test_kl_laws[SHGHS-diagonal-low_rank:2]",
     "tests/nn/test_contracts.py::TestStacked::test_a_draw_for_each_example[SHGHS-optimised-diagonal]",
