@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import whvi
 from whvi.ops import chain, fallback, is_order, native, next_order, noisy_chain, normal, reference
@@ -178,6 +179,21 @@ def test_sequency_order_sorts_rows_by_their_changes_of_sign(size: int) -> None:
     y = x.detach().clone()
     whvi.fwht(y, order="sequency", out=y)
     torch.testing.assert_close(y, x.detach() @ walsh)
+
+
+def test_sequency_order_and_padding_under_tracers() -> None:
+    """In graphs and under vmap as in eager execution, and a tracer leaves nothing behind."""
+    x = torch.randn(3, 5, 16)
+    for function in (lambda t: whvi.fwht(t, order="sequency"), lambda t: whvi.hadamard_transform(t[..., :11])):
+        expected = function(x)
+        for traced in (
+            torch.vmap(function, in_dims=1, out_dims=1),
+            torch.compile(function, backend="aot_eager", fullgraph=True),
+            make_fx(function, tracing_mode="fake")(x),
+        ):
+            torch.testing.assert_close(traced(x), expected)
+    make_fx(lambda t: whvi.fwht(t, order="sequency"), tracing_mode="fake")(torch.ones(512))
+    assert whvi.fwht(torch.ones(512), order="sequency")[0] == 512
 
 
 def _natural(size: int) -> Tensor:

@@ -12,7 +12,7 @@ from whvi.ops.checks import check_input, check_out, check_scale
 from whvi.ops.orders import split
 from whvi.ops.padding import pad
 from whvi.ops.recording import must_record, record, watched
-from whvi.ops.torch_private import below_autograd
+from whvi.ops.torch_private import below_autograd, traced
 
 _operator = torch.ops.whvi.fwht.default
 
@@ -42,7 +42,8 @@ def fwht(
         if out is not None:
             check_out(x, out)
         # The matrix is symmetric in this order too: sorting its columns is sorting its rows.
-        x = x.index_select(-1, _places(order, x.shape[-1]).to(x.device))
+        places = _places if traced() else _known_places  # a tracer's tensors must not outlive it
+        x = x.index_select(-1, places(order, x.shape[-1]).to(x.device))
     try:  # the kernel checks what it is given; only when it refuses is the reason looked for
         if type(scale) is not float:
             check_scale(scale)
@@ -82,7 +83,6 @@ def hadamard_transform(x: Tensor, scale: float = 1.0) -> Tensor:
     return fwht(pad(x), scale=scale)[..., : x.shape[-1]]
 
 
-@cache
 def _places(order: str, size: int) -> Tensor:
     """The place of each natural row: that at place s is the number s in Gray code, with its bits reversed."""
     if order != "sequency":
@@ -98,6 +98,9 @@ def _places(order: str, size: int) -> Tensor:
     for bit in range(size.bit_length() - 1):
         natural = natural << 1 | (gray >> bit) & 1
     return natural.argsort()
+
+
+_known_places = cache(_places)
 
 
 def _explain(x: object, scale: object) -> None:
