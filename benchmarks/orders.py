@@ -14,9 +14,9 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-from whvi.bench.suite import machine
 
 from whvi.ops import chain, fwht, native
+from whvi_paper.bench.suite import machine
 
 RECORD = Path(__file__).parent.parent / "results/bench/orders.json"
 SIZES = (384, 576, 640, 768, 1536, 3072, 3584)
