@@ -1,5 +1,6 @@
 """Laws of WHVIRegressor."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
+from whvi.inference.compiled import can_compile
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Gaussian
+from whvi.nn import WHVILinear
 from whvi.predictive import predict
 from whvi.sklearn import WHVIRegressor
 from whvi.sklearn.training import Data, Training, apart, go_on, make_network, train
@@ -214,6 +217,7 @@ def test_early_stopping_in_a_fit(table: Table) -> None:
         ({"noise": "loud"}, ArgumentError),
         ({"posterior": "round"}, ArgumentError),
         ({"posterior": 3}, InputTypeError),
+        ({"terms": 0}, ArgumentError),
         ({"validation_fraction": 1.0}, ArgumentError),
     ],
 )
@@ -234,6 +238,20 @@ def test_one_draw_is_of_the_predictive_law_as_many_are(table: Table) -> None:
     single = np.concatenate([model.sample_y(x, 1, random_state=seed) for seed in range(150)], axis=1)
     for drawn in (single, model.sample_y(x, 150)):
         assert np.median(drawn.std(1) / std) == pytest.approx(1.0, abs=0.2)
+
+
+def test_terms_reach_the_network_and_its_folder(table: Table, tmp_path: Path) -> None:
+    model = WHVIRegressor(**QUICK, terms=2).fit(*table)
+    assert [layer.plan.terms for layer in model.model_ if isinstance(layer, WHVILinear)] == [2]
+    model.save(tmp_path / "model")
+    assert (WHVIRegressor.load(tmp_path / "model").predict(table[0]) == model.predict(table[0])).all()
+
+
+@pytest.mark.skipif(not can_compile(), reason="there is no C++ compiler, which Inductor needs")
+def test_a_compiled_fit_is_the_fit_within_rounding(table: Table) -> None:
+    eager, compiled = (WHVIRegressor(**{**QUICK, "max_steps": 20}, compile=c).fit(*table) for c in (False, True))
+    np.testing.assert_allclose(compiled.history_["elbo"], eager.history_["elbo"], rtol=1e-3)
+    np.testing.assert_allclose(compiled.predict(table[0]), eager.predict(table[0]), rtol=1e-2, atol=1e-3)
 
 
 def test_looks_are_fifty_at_most(table: Table) -> None:

@@ -59,6 +59,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         hidden_layer_sizes: tuple[int, ...] = (128, 128),
         *,
         posterior: str = "diagonal",
+        terms: int = 1,
         max_steps: int | None = None,
         batch_size: int = 256,
         learning_rate: float = 2e-2,
@@ -66,11 +67,13 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 10,
+        compile: bool = False,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
         self.posterior = posterior
+        self.terms = terms
         self.max_steps = max_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -78,6 +81,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.patience = patience
+        self.compile = compile
         self.random_state = random_state
         self.verbose = verbose
 
@@ -172,7 +176,8 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.x_scaling_, self.y_scaling_ = Scaling.of(rows.x, rows.weight), self._scaling_of(rows)
         self.history_ = {"step": [], "elbo": [], "validation_mnll": []}
         self.n_rows_seen_ = 0.0
-        self._architecture = {name: getattr(parameters, name) for name in ("hidden_layer_sizes", "posterior", "noise")}
+        names = ("hidden_layer_sizes", "posterior", "terms", "noise")
+        self._architecture = {name: getattr(parameters, name) for name in names}
         self._optimiser = None
         self._build()
 
@@ -180,7 +185,8 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         """The likelihood and the network of the architecture, before any training."""
         self.likelihood_ = self._make_likelihood()
         hidden, posterior = self._architecture["hidden_layer_sizes"], self._architecture["posterior"]
-        self.model_ = make_network(self.n_features_in_, hidden, self.likelihood_, posterior, self.seed_)
+        terms = self._architecture.get("terms", 1)  # estimators of version 0.1 have none
+        self.model_ = make_network(self.n_features_in_, hidden, self.likelihood_, posterior, self.seed_, terms)
 
     def _training(self, rows: Rows, parameters: Parameters) -> Training:
         return Training(
@@ -189,6 +195,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
             learning_rate=parameters.learning_rate,
             seed=mix(self.seed_, "training", self._steps_done()),
             patience=parameters.patience,
+            compile=parameters.compile,
             progress=parameters.verbose,
         )
 

@@ -17,6 +17,7 @@ class Parameters:
 
     hidden_layer_sizes: tuple[int, ...]
     posterior: str
+    terms: int
     noise: str | None
     """None for a classifier."""
     calibrate: bool
@@ -27,6 +28,7 @@ class Parameters:
     early_stopping: bool
     validation_fraction: float
     patience: int
+    compile: bool
     verbose: bool
 
 
@@ -54,6 +56,7 @@ def checked(estimator: Any) -> Parameters:
     return Parameters(
         hidden_layer_sizes=sizes,
         posterior=estimator.posterior,
+        terms=whole_number("terms", estimator.terms),
         noise=_noise(estimator),
         calibrate=bool(getattr(estimator, "calibrate", False)),
         max_steps=None if estimator.max_steps is None else whole_number("max_steps", estimator.max_steps),
@@ -63,6 +66,7 @@ def checked(estimator: Any) -> Parameters:
         early_stopping=bool(estimator.early_stopping),
         validation_fraction=share,
         patience=whole_number("patience", estimator.patience),
+        compile=bool(estimator.compile),
         verbose=bool(estimator.verbose),
     )
 

@@ -27,6 +27,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
     Args:
         hidden_layer_sizes: units of each hidden layer.
         posterior: of each layer's g: "diagonal", "low_rank:8", "full", "planar:10".
+        terms: how many structured matrices each weight is the sum of; more learn more where there are many rows.
         noise: "input", a variance that the network gives for each row; "constant", a learned one for each output.
         calibrate: keep ``validation_fraction`` of the rows apart, and set the spread of predictions by them.
         max_steps: of training; None for a number that suits the rows.
@@ -36,6 +37,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         early_stopping: keep ``validation_fraction`` of the rows apart, look at them up to 50 times, stop after
             ``patience`` looks that saw nothing better, and go back to the best.
         validation_fraction, patience: see there.
+        compile: train by one compiled graph, as ``whvi.fit(compile=True)``; needs a C++ compiler, pays off in long fits.
         random_state: an int for fits that repeat themselves.
         verbose: show a bar.
 
@@ -58,6 +60,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         hidden_layer_sizes: tuple[int, ...] = (128, 128),
         *,
         posterior: str = "diagonal",
+        terms: int = 1,
         noise: str = "input",
         calibrate: bool = True,
         max_steps: int | None = None,
@@ -67,12 +70,14 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 10,
+        compile: bool = False,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
             posterior=posterior,
+            terms=terms,
             max_steps=max_steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
@@ -80,6 +85,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
             patience=patience,
+            compile=compile,
             random_state=random_state,
             verbose=verbose,
         )

@@ -36,7 +36,9 @@ Curves = dict[str, list[float]]
 OptimiserState = tuple[dict[str, Tensor], dict[str, Any]]
 
 
-def make_network(inputs: int, hidden: tuple[int, ...], law: Likelihood, posterior: str, seed: int) -> nn.Sequential:
+def make_network(
+    inputs: int, hidden: tuple[int, ...], law: Likelihood, posterior: str, seed: int, terms: int = 1
+) -> nn.Sequential:
     """Hidden WHVI layers with ReLU, and a mean-field layer at the end; torch's generator is left as it was.
 
     >>> from whvi.likelihoods import Gaussian
@@ -47,7 +49,7 @@ def make_network(inputs: int, hidden: tuple[int, ...], law: Likelihood, posterio
         torch.manual_seed(mix(seed, "network"))
         layers: list[nn.Module] = []
         for before, after in pairwise((inputs, *hidden)):
-            layers += [WHVILinear(before, after, posterior=posterior), nn.ReLU()]
+            layers += [WHVILinear(before, after, posterior=posterior, terms=terms), nn.ReLU()]
         return nn.Sequential(*layers, MeanFieldLinear((inputs, *hidden)[-1], law.features), Steady(law))
 
 
@@ -111,6 +113,7 @@ class Training:
     learning_rate: float
     seed: int
     patience: int = 10
+    compile: bool = False
     progress: bool = False
 
 
@@ -148,6 +151,7 @@ def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data
         batch_size=settings.batch_size,
         seed=settings.seed,
         callbacks=callbacks,
+        compile=settings.compile,
     )
     return curves(result)
 
