@@ -84,6 +84,6 @@ def table(record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    from whvi.bench.record import main
+    from whvi_paper.bench.record import main
 
     main(__doc__, RECORD, measure, table)

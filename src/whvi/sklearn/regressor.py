@@ -37,7 +37,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         early_stopping: keep ``validation_fraction`` of the rows apart, look at them up to 50 times, stop after
             ``patience`` looks that saw nothing better, and go back to the best.
         validation_fraction, patience: see there.
-        compile: train by one compiled graph, as ``whvi.fit(compile=True)``; needs a C++ compiler, pays off in long fits.
+        compile: train by one compiled graph, as ``whvi.fit(compile=True)``; needs a C++ compiler; for long fits.
         random_state: an int for fits that repeat themselves.
         verbose: show a bar.
 
