@@ -157,6 +157,18 @@ MISTAKES = (
         "            y = (1.0 if s1 is None else s1) * g * (1.0 if s2 is None else s2) * x\n",
     ),
     Mistake(
+        "a term is forgotten",
+        "structure/matrix.py",
+        "x.unsqueeze(-2)).sum(-2), bias)",
+        "x.unsqueeze(-2))[..., 0, :], bias)",
+    ),
+    Mistake(
+        "the KL of terms is counted twice",
+        "nn/base.py",
+        "return total_kl(self.kl_pairs())",
+        "return total_kl(self.kl_pairs()) * (2 if hasattr(self, 'plan') and self.plan.terms > 1 else 1)",
+    ),
+    Mistake(
         "patches of a convolution are scrambled",
         "nn/geometry.py",
         "stacked = torch.stack(views, -1)",
@@ -189,8 +201,8 @@ MISTAKES = (
     Mistake(
         "KL is divided by the rows of the data",
         "inference/elbo.py",
-        "samples), kl(model), at(beta, step))",
-        "samples), kl(model) / n_data, at(beta, step))",
+        "samples), kl(model), at(kl_weight, step))",
+        "samples), kl(model) / n_data, at(kl_weight, step))",
     ),
     Mistake(
         "the factor of the learning rate is multiplied up from step to step",
@@ -211,6 +223,8 @@ SELECTION = (
     "tests/nn/test_contracts.py::TestStacked::test_examples_differ_and_a_batch_agrees[SHGHS-optimised-diagonal]",
     "tests/nn/test_contracts.py::TestStacked::test_a_pass_leaves_no_trace[SHGHS-optimised-diagonal]",
     "tests/nn/test_contracts.py::TestConvolution::test_a_draw_for_each_example[SHGHS-optimised-diagonal]",
+    "tests/nn/test_terms.py::TestTerms::test_one_draw_is_the_plain_layer[square]",
+    "tests/nn/test_terms.py::test_weight_kl_and_law_are_sums_over_terms[linear-True]",
     "tests/posterior/test_posterior.py::TestGaussian::test_kl_is_that_of_torch",
     "tests/posterior/test_posterior.py::TestPlanarFlow::test_kl_is_the_monte_carlo_estimate[planar:3-4]",
     "tests/posterior/test_posterior.py::TestPlanarFlow::test_kl_is_differentiable[planar:1-4]",

@@ -7,6 +7,8 @@ from whvi.io.checkpoint import Checkpoint
 
 _HASH = re.compile(r"(\S+) [0-9a-f]{12}")
 _SETTINGS = {"beta": "kl_weight", "optimiser": "optimizer"}
+_ADDED = {"Plan": {"terms": 1}}
+"""What classes have now and had not then, as it was."""
 
 
 def translated(saved: Checkpoint) -> Checkpoint:
@@ -29,7 +31,7 @@ def translated(saved: Checkpoint) -> Checkpoint:
 
 def _renamed(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _renamed(part) for name, part in value.items()}
+        return {name: _renamed(part) for name, part in {**_ADDED.get(str(value.get("class")), {}), **value}.items()}
     if isinstance(value, list):
         return [_renamed(part) for part in value]
     if isinstance(value, str) and (function := _HASH.fullmatch(value)):

@@ -36,11 +36,13 @@ class Callback:
 
     >>> class Print(Callback):
     ...     def on_step(self, moment):
-    ...         print(moment.step, end=" ")
+    ...         print(moment.step)
     >>> import torch, whvi
     >>> x = torch.ones(3, 2)
     >>> _ = whvi.fit(torch.nn.Linear(2, 1), whvi.likelihoods.Gaussian(), (x, x.sum(1)), steps=3, callbacks=[Print()])
-    1 2 3
+    1
+    2
+    3
     """
 
     everywhere: ClassVar[bool] = False
