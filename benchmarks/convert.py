@@ -48,13 +48,13 @@ def dense(x: Tensor, y: Tensor, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     layers = nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10)
     model = nn.Sequential(*layers)
-    optimiser = torch.optim.Adam(model.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     for _ in range(DENSE_STEPS):
         rows = torch.randint(len(x), (64,))
         loss = cross_entropy(model(x[rows]), y[rows])
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     return model
 
 

@@ -71,9 +71,9 @@ if importlib.util.find_spec("torchbnn"):
 
 
 def step(layer: nn.Module, forward: Forward, size: int) -> Callable[[], None]:
-    """One training step without the optimiser."""
+    """One training step without the optimizer."""
     x, dy = torch.randn(BATCH, size, requires_grad=True), torch.randn(BATCH, size)
-    leaves = [x, *layer.parameters()]  # listed once, as an optimiser does
+    leaves = [x, *layer.parameters()]  # listed once, as an optimizer does
 
     def run() -> None:
         y, kl = forward(x)

@@ -33,3 +33,9 @@ def test_old_path_gives_the_same_object_and_warns(old: str, new: str, name: str)
 def test_a_name_that_never_was_is_an_ordinary_error(module: str) -> None:
     with pytest.raises(AttributeError, match=f"^module '{module}' has no attribute 'nonsense'$"):
         import_module(module).nonsense  # noqa: B018
+
+
+def test_a_name_may_have_changed_with_its_place() -> None:
+    posterior = import_module("whvi.posterior")
+    with pytest.warns(DeprecationWarning, match=r"^whvi.posterior.Gaussian has moved: import GaussianPosterior from"):
+        assert posterior.Gaussian is posterior.GaussianPosterior

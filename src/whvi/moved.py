@@ -11,7 +11,7 @@ def moved_names(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         module: ``__name__`` of the module that had them.
-        homes: the module that has each name now.
+        homes: the module that has each name now; "module:name" where the name is another one.
 
     The new home is imported when a name is asked for, so a library can point to a package that depends on it.
 
@@ -26,7 +26,9 @@ def moved_names(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(f"{module}.{name} has moved: import {name} from {homes[name]}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(homes[name]), name)
+        home, _, other = homes[name].partition(":")
+        now = other or name
+        warnings.warn(f"{module}.{name} has moved: import {now} from {home}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home), now)
 
     return get

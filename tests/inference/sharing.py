@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # optimisers load it: here once, and not in each copy of this process
+import torch._dynamo  # optimizers load it: here once, and not in each copy of this process
 import torch.distributed as dist
 from torch import Tensor, nn
 

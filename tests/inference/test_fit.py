@@ -453,7 +453,7 @@ def test_parts_in_eval_mode_stay_there(data: Data) -> None:
     assert torch.equal(model[1].running_mean, before)
 
 
-def test_groups_of_an_optimiser_keep_their_rates(data: Data) -> None:
+def test_groups_of_an_optimizer_keep_their_rates(data: Data) -> None:
     model = network()
 
     def optimizer(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:

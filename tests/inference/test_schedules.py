@@ -12,13 +12,13 @@ from whvi.errors import WhviError
 from whvi.inference import Constant, CosineDecay, CyclicWarmup, LinearWarmup, OneCycle, PowerDecay, PowerDecayLR
 
 
-def optimiser() -> torch.optim.Optimizer:
+def optimizer() -> torch.optim.Optimizer:
     return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=2.0)
 
 
 def test_the_papers_schedule() -> None:
     """lr0 (1 + gamma t)^-p with gamma = 0.0005 and p = 0.3, and not multiplied up from step to step."""
-    base, decay = optimiser(), PowerDecay()
+    base, decay = optimizer(), PowerDecay()
     scheduler = PowerDecayLR(base)
     for step in range(100):
         assert base.param_groups[0]["lr"] == pytest.approx(2.0 * (1 + 0.0005 * step) ** -0.3, rel=1e-12)
@@ -28,7 +28,7 @@ def test_the_papers_schedule() -> None:
 
 
 def test_the_scheduler_goes_on_from_its_state() -> None:
-    first, second = (PowerDecayLR(optimiser(), gamma=0.1, power=1.0) for _ in range(2))
+    first, second = (PowerDecayLR(optimizer(), gamma=0.1, power=1.0) for _ in range(2))
     for _ in range(3):
         first.optimizer.step()
         first.step()

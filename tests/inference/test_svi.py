@@ -1,4 +1,4 @@
-"""The optimiser that SVI chooses."""
+"""The optimizer that SVI chooses."""
 
 import torch
 from torch import Tensor
@@ -8,13 +8,13 @@ from whvi.inference import SVI
 from whvi.inference.svi import make_optimizer, set_rates
 
 
-def descend(optimiser: Optimizer, parameters: list[Tensor]) -> None:
+def descend(optimizer: Optimizer, parameters: list[Tensor]) -> None:
     """A few steps on a quartic, at rates that change."""
     for step in range(7):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         sum(((p - 1.0) ** 4).sum() for p in parameters).backward()
-        set_rates(optimiser, 0.9**step)
-        optimiser.step()
+        set_rates(optimizer, 0.9**step)
+        optimizer.step()
 
 
 def parameters(transposed: bool = False) -> list[Tensor]:
@@ -43,7 +43,7 @@ def test_groups_have_their_own_rates() -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_other_layouts_and_optimisers_go_the_plain_way() -> None:
+def test_other_layouts_and_optimizers_go_the_plain_way() -> None:
     found, wanted = parameters(transposed=True), parameters(transposed=True)
     plain = make_optimizer(SVI(0.1), found)
     assert not plain.defaults["fused"]

@@ -93,12 +93,12 @@ def test_classes_have_no_quantiles() -> None:
 def test_noise_is_one_parameter_and_learns() -> None:
     likelihood = Gaussian()
     assert [p.numel() for p in likelihood.parameters()] == [1]
-    optimiser = torch.optim.Adam(likelihood.parameters(), lr=0.1)
+    optimizer = torch.optim.Adam(likelihood.parameters(), lr=0.1)
     residual = 0.7 * torch.randn(10_000, 1, generator=torch.Generator().manual_seed(0))
     for _ in range(200):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (-likelihood.log_prob(torch.zeros_like(residual), residual).mean()).backward()
-        optimiser.step()
+        optimizer.step()
     assert likelihood.noise == pytest.approx(float(residual.square().mean().sqrt()), rel=1e-3)
 
 

@@ -69,17 +69,17 @@ def test_bound_reaches_the_evidence_of_the_family(posterior: str) -> None:
     assert len(scales) >= len(learned)
     evidence = exact.log_evidence()
     assert bound(gp, exact) < evidence - 1.0
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         learned, max_iter=500, tolerance_grad=1e-12, tolerance_change=0.0, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = -bound(gp, exact)
         loss.backward()
         return loss
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     assert_close(bound(gp, exact), evidence, atol=1e-6, rtol=0.0)
 
 

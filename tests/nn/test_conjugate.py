@@ -49,18 +49,18 @@ def elbo(problem: LinearGaussian, layers: Sequence[WHVILinear]) -> Tensor:
 def maximise(problem: LinearGaussian, layers: Sequence[WHVILinear]) -> float:
     """Maximise the bound over the parameters of g; returns it."""
     parameters = [p for layer in layers for p in layer.parameters() if p.requires_grad]
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         parameters, max_iter=300, tolerance_grad=1e-9, tolerance_change=1e-13, history_size=50,
         line_search_fn="strong_wolfe",
     )  # fmt: skip
 
     def loss() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = -elbo(problem, layers)
         value.backward()
         return value
 
-    optimiser.step(loss)  # type: ignore[no-untyped-call]
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
     return float(elbo(problem, layers).detach())
 
 
@@ -180,13 +180,13 @@ def test_a_flow_can_beat_its_base_and_not_the_evidence() -> None:
     problem = problem_of([layer])
     assert isinstance(layer.g, PlanarFlow)
     layer.g.kl_samples = 64
-    optimiser = torch.optim.Adam(layer.g.parameters(), 0.03)
+    optimizer = torch.optim.Adam(layer.g.parameters(), 0.03)
     for _ in range(300):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         draws = layer.g.rsample((64,))
         loss = layer.kl() - problem.log_likelihood(draws).mean()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     bounds = flow_bounds(problem, [layer], 400)
     error = float(bounds.std()) * 400**-0.5
     evidence = float(problem.log_evidence())

@@ -18,7 +18,7 @@ from whvi.nn import (
     WHVILinear,
 )
 from whvi.nn.structured import StructuredLayer
-from whvi.posterior import Gaussian, PlanarFlow, Point
+from whvi.posterior import GaussianPosterior, PlanarFlow, Point
 from whvi.testing import LayerContract, assert_close, assert_uncorrelated, cover_pairs, perturb
 from whvi.testing.layer import posteriors
 
@@ -93,7 +93,7 @@ class WHVIContract(LayerContract):
     def test_kl_is_that_of_torch(self, layer: StructuredLayer) -> None:
         """Of g, the bias and the scales, one by one."""
         parts = [each for each in posteriors(layer) if not isinstance(each, Point)]
-        assert all(isinstance(each, Gaussian) for each in parts)
+        assert all(isinstance(each, GaussianPosterior) for each in parts)
         expected = torch.zeros((), dtype=torch.float64)
         for part in parts:
             root = part.covariance_root()

@@ -254,9 +254,9 @@ def test_the_law_is_that_of_torch_distributions() -> None:
 
 
 def gradient_step(model: nn.Module, x: Tensor, likelihood: Likelihood, **options: Any) -> None:
-    optimiser = torch.optim.Adam(model.parameters(), **options)
+    optimizer = torch.optim.Adam(model.parameters(), **options)
     model(x).sum().backward()
-    optimiser.step()
+    optimizer.step()
 
 
 CHANGES = {

@@ -15,7 +15,7 @@ from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
 from whvi.predictive import predict
 from whvi.sklearn import WHVIRegressor
-from whvi.sklearn.training import Data, Training, apart, go_on, make_network, train
+from whvi.sklearn.training import Training, TrainingData, apart, go_on, make_network, train
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
@@ -153,7 +153,7 @@ def test_a_chunk_of_a_stream_stands_for_all_rows_seen() -> None:
     bounds = []
     for seen in (20.0, 40.0, 60.0):
         model = make_network(1, (8,), likelihood, "diagonal", 0)
-        data, settings = Data(x, x.clone(), torch.ones(20)), Training(1, 20, 1e-6, seed=0)
+        data, settings = TrainingData(x, x.clone(), torch.ones(20)), Training(1, 20, 1e-6, seed=0)
         bounds.append(go_on(model, likelihood, data, seen, settings, None)[0]["elbo"][0])
     assert bounds[2] - bounds[1] == pytest.approx(bounds[1] - bounds[0], rel=1e-3)
     assert bounds[1] - bounds[0] < -1.0
@@ -162,7 +162,7 @@ def test_a_chunk_of_a_stream_stands_for_all_rows_seen() -> None:
 def test_early_stopping_keeps_the_best() -> None:
     x = torch.linspace(-1.0, 1.0, 40).unsqueeze(-1)
     y = x.sin() + 0.3 * torch.randn(40, 1)
-    data, looks = Data(x[::2], y[::2], torch.ones(20)), Data(x[1::2], y[1::2], torch.ones(20))
+    data, looks = TrainingData(x[::2], y[::2], torch.ones(20)), TrainingData(x[1::2], y[1::2], torch.ones(20))
     likelihood = Gaussian()
     model, settings = make_network(1, (32,), likelihood, "diagonal", 0), Training(2000, 20, 0.05, seed=0, patience=2)
     found = train(model, likelihood, data, looks, settings)
@@ -175,12 +175,12 @@ def test_early_stopping_keeps_the_best() -> None:
 
 def test_weights_of_validation_rows_count_relative_to_their_mean() -> None:
     x = torch.linspace(-1.0, 1.0, 20).unsqueeze(-1)
-    data, settings = Data(x, x.clone(), torch.ones(20)), Training(50, 20, 0.01, seed=0)
+    data, settings = TrainingData(x, x.clone(), torch.ones(20)), Training(50, 20, 0.01, seed=0)
 
     def looks(weight: torch.Tensor) -> list[float]:
         likelihood = Gaussian()
         model = make_network(1, (8,), likelihood, "diagonal", 0)
-        return train(model, likelihood, data, Data(x, x + 0.5 * (x > 0), weight), settings)["validation_mnll"]
+        return train(model, likelihood, data, TrainingData(x, x + 0.5 * (x > 0), weight), settings)["validation_mnll"]
 
     once, thrice = looks(torch.ones(20)), looks(torch.full((20,), 3.0))
     assert once == pytest.approx(thrice, rel=1e-6)

@@ -111,14 +111,14 @@ def _by_gradient(weight: Tensor, structure: Structure, plan: Plan, share_g: bool
     target = weight / size
     with torch.enable_grad():
         leaves = [part.requires_grad_() for part in parts]
-        optimiser = torch.optim.Adam(leaves, lr=_RATE)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, _STEPS)
+        optimizer = torch.optim.Adam(leaves, lr=_RATE)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _STEPS)
         for _ in range(_STEPS):
             matrix = StructuredMatrix(structure, plan, leaves[1:], shared=share_g)
             loss = (matrix.dense(leaves[0]).reshape(weight.shape) - target).square().sum()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
     g, *scales = (leaf.detach() for leaf in leaves)
     return (g * size).reshape(1 if share_g else count, -1), [scale.reshape(count, -1) for scale in scales]

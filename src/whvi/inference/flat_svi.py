@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from whvi.errors import UnsupportedError
 from whvi.inference.algorithm import Run, Terms
 from whvi.inference.compiled import Gradients
-from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
+from whvi.inference.optimizer_state import optimizer_numbers, optimizer_tensors, restore_optimizer
 from whvi.inference.schedules import at
 from whvi.inference.stacked import Flat
 from whvi.inference.svi import SVI, make_optimizer, set_rates, trainable
@@ -84,7 +84,7 @@ class FlatRun(Run):
     def tensors(self) -> dict[str, Tensor]:
         """Of the optimizer, cut into those of each parameter."""
         found: dict[str, Tensor] = {}
-        for key, value in optimiser_tensors(self.optimizer).items():
+        for key, value in optimizer_tensors(self.optimizer).items():
             name = key.split(".", 2)[2]
             parts = self.flat.split(value) if value.shape == self.vector.shape else dict.fromkeys(self.names, value)
             found |= {f"optimiser.{index}.{name}": parts[own] for index, own in enumerate(self.names)}
@@ -92,7 +92,7 @@ class FlatRun(Run):
 
     def numbers(self) -> dict[str, Any]:
         """Of the optimizer, once for each parameter."""
-        numbers = optimiser_numbers(self.optimizer).items()
+        numbers = optimizer_numbers(self.optimizer).items()
         return {f"{i}.{key.split('.', 1)[1]}": value for key, value in numbers for i in range(len(self.names))}
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
@@ -108,7 +108,7 @@ class FlatRun(Run):
                 whole[f"optimiser.0.{name}"] = torch.cat([part.flatten() for part in given])
             else:
                 whole[f"optimiser.0.{name}"] = torch.stack(known).amax(0)
-        restore_optimiser(self.optimizer, whole, {f"0.{key.split('.', 1)[1]}": v for key, v in numbers.items()})
+        restore_optimizer(self.optimizer, whole, {f"0.{key.split('.', 1)[1]}": v for key, v in numbers.items()})
 
 
 def descend(

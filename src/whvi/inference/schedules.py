@@ -148,9 +148,9 @@ class PowerDecayLR(LRScheduler):
     """``PowerDecay`` as a scheduler of torch, for training loops of one's own.
 
     >>> import torch
-    >>> optimiser = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
-    >>> scheduler = PowerDecayLR(optimiser, gamma=1.0, power=1.0)
-    >>> optimiser.step(); scheduler.step(); scheduler.get_last_lr()
+    >>> optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    >>> scheduler = PowerDecayLR(optimizer, gamma=1.0, power=1.0)
+    >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
     [0.05]
     """
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from whvi.inference.algorithm import Terms
 from whvi.inference.compiled import Gradients
 from whvi.inference.flat_svi import check_groups, descend
-from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
+from whvi.inference.optimizer_state import optimizer_numbers, optimizer_tensors, restore_optimizer
 from whvi.inference.replicas import Replicas
 from whvi.inference.schedules import at
 from whvi.inference.svi import SVI, make_optimizer, set_rates
@@ -96,11 +96,11 @@ class StackedRun(Replicas):
         """All tensors of the replicas, and the optimizer's."""
         rows = {f"rows.{i}": matrix.detach() for i, matrix in enumerate(self.matrices)}
         fixed = {f"fixed.{name}": value for name, value in self.fixed.items()}
-        return rows | fixed | optimiser_tensors(self.optimizer)
+        return rows | fixed | optimizer_tensors(self.optimizer)
 
     def numbers(self) -> dict[str, Any]:
         """Of the optimizer."""
-        return optimiser_numbers(self.optimizer)
+        return optimizer_numbers(self.optimizer)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """All replicas and the optimizer as they were."""
@@ -109,7 +109,7 @@ class StackedRun(Replicas):
                 matrix.copy_(tensors[f"rows.{i}"])
             for name, value in self.fixed.items():
                 value.copy_(tensors[f"fixed.{name}"])
-        restore_optimiser(self.optimizer, tensors, numbers)
+        restore_optimizer(self.optimizer, tensors, numbers)
 
     def learned(self) -> list[Tensor]:
         """Parameters of all replicas."""

@@ -12,7 +12,7 @@ from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.elbo import expected_log_likelihood
-from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
+from whvi.inference.optimizer_state import optimizer_numbers, optimizer_tensors, restore_optimizer
 from whvi.inference.renamed import renamed
 from whvi.inference.schedules import PowerDecay, Schedule, at
 from whvi.inference.stacked import Objective
@@ -147,15 +147,15 @@ class SVIRun(Run):
 
     def tensors(self) -> dict[str, Tensor]:
         """Of the optimizer."""
-        return optimiser_tensors(self.optimizer)
+        return optimizer_tensors(self.optimizer)
 
     def numbers(self) -> dict[str, Any]:
         """Of the optimizer."""
-        return optimiser_numbers(self.optimizer)
+        return optimizer_numbers(self.optimizer)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """The optimizer as it was."""
-        restore_optimiser(self.optimizer, tensors, numbers)
+        restore_optimizer(self.optimizer, tensors, numbers)
 
 
 def trainable(*modules: nn.Module) -> list[nn.Parameter]:

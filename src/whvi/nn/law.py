@@ -192,7 +192,7 @@ def weight_distribution(
         root = g.covariance_root()
     except UnsupportedError as error:
         raise UnsupportedError(f"the law of W has no closed form under a {type(g).__name__}; {_INSTEAD}") from error
-    mean = wide(g.mean).clone()  # copies, because an optimiser changes parameters in place
+    mean = wide(g.mean).clone()  # copies, because an optimizer changes parameters in place
     root = root.to(mean.dtype)
     if root.ndim > 2:
         root = torch.block_diag(*root.flatten(0, -3))  # blocks with a g of their own are independent

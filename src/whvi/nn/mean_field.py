@@ -22,7 +22,7 @@ from whvi.nn.parts import (
 from whvi.nn.vectors import BIAS, STREAM, make_bias, shared_vectors, value_at
 from whvi.ops.local import local_linear
 from whvi.ops.precision import full_precision
-from whvi.posterior import DiagonalGaussian, Gaussian, Posterior, Prior
+from whvi.posterior import DiagonalGaussian, GaussianPosterior, Posterior, Prior
 from whvi.posterior.base import standard_normal, wide
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
@@ -54,7 +54,7 @@ class MeanField(BayesianLayer):
         mean = torch.randn(outputs, inputs, device=device, dtype=dtype).mul_(variance**0.5)
         # The spread is a fixed part of the size of a mean. A fixed spread would add noise that grows with the inputs:
         # for 4096 of them at exp(-2) it is almost nine times the signal, and no training starts from there.
-        self.weights: Gaussian = DiagonalGaussian(mean, LOG_STD + 0.5 * math.log(variance))
+        self.weights: GaussianPosterior = DiagonalGaussian(mean, LOG_STD + 0.5 * math.log(variance))
         self.bias = make_bias(bias, outputs, mean)
         self.prior = plain_prior(prior_variance, mean)
 

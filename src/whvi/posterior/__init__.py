@@ -1,8 +1,9 @@
-"""Laws of a vector: posteriors, priors, and the only home of the formulas for the KL divergence between them."""
+"""Distributions of a vector: posteriors, priors, and the only home of the formulas for the KL between them."""
 
+from whvi.moved import moved_names
 from whvi.posterior.base import Posterior
 from whvi.posterior.flow import PlanarFlow
-from whvi.posterior.gaussian import DiagonalGaussian, FullGaussian, Gaussian, LowRankGaussian
+from whvi.posterior.gaussian import DiagonalGaussian, FullGaussian, GaussianPosterior, LowRankGaussian
 from whvi.posterior.point import Point
 from whvi.posterior.prior import ConstantWeightVariance, GaussianPrior, Prior
 from whvi.posterior.spec import make_posterior
@@ -12,7 +13,7 @@ __all__ = [
     "ConstantWeightVariance",
     "DiagonalGaussian",
     "FullGaussian",
-    "Gaussian",
+    "GaussianPosterior",
     "GaussianPrior",
     "LowRankGaussian",
     "Pairs",
@@ -24,3 +25,5 @@ __all__ = [
     "make_posterior",
     "total_kl",
 ]
+
+__getattr__ = moved_names(__name__, {"Gaussian": "whvi.posterior:GaussianPosterior"})  # a likelihood has that name

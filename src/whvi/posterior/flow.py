@@ -8,7 +8,7 @@ from whvi.errors import ArgumentError
 from whvi.ops import draw_seed
 from whvi.posterior import kl
 from whvi.posterior.base import Posterior, Shape, wide
-from whvi.posterior.gaussian import Gaussian
+from whvi.posterior.gaussian import GaussianPosterior
 from whvi.posterior.prior import Prior
 
 _MEAN_SEED = 0x5EED
@@ -29,7 +29,9 @@ class PlanarFlow(Posterior):
         mean_samples: draws in the estimate of the mean, always the same ones.
     """
 
-    def __init__(self, base: Gaussian, steps: int = 10, *, kl_samples: int = 16, mean_samples: int = 1024) -> None:
+    def __init__(
+        self, base: GaussianPosterior, steps: int = 10, *, kl_samples: int = 16, mean_samples: int = 1024
+    ) -> None:
         super().__init__()
         for name, value in (("steps", steps), ("kl_samples", kl_samples), ("mean_samples", mean_samples)):
             if value < 1:

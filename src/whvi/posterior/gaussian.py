@@ -15,7 +15,7 @@ LOG_STD = -2.0
 """Initial log standard deviation, a log-variance of -4."""
 
 
-class Gaussian(Posterior):
+class GaussianPosterior(Posterior):
     """N(mean, R R^T), with a root R that the subclasses parameterise.
 
     Args:
@@ -57,7 +57,7 @@ class Gaussian(Posterior):
         return kl.gaussian(quadratic, trace, self.half_log_det(), prior.log_det(self.event_shape), size)
 
 
-class DiagonalGaussian(Gaussian):
+class DiagonalGaussian(GaussianPosterior):
     """N(mean, diag(exp(2 log_std))): 2 D parameters."""
 
     def transport(self, shape: Shape, seed: Tensor, offset: int) -> Tensor:
@@ -78,7 +78,7 @@ class DiagonalGaussian(Gaussian):
         return torch.diag_embed(wide(self.log_std).exp())
 
 
-class LowRankGaussian(Gaussian):
+class LowRankGaussian(GaussianPosterior):
     """N(mean, F F^T + diag(exp(2 log_std))) with F of rank r: (2 + r) D parameters.
 
     Args:
@@ -115,7 +115,7 @@ class LowRankGaussian(Gaussian):
         return torch.cat((torch.diag_embed(wide(self.log_std).exp()), wide(self.factor)), dim=-1)
 
 
-class FullGaussian(Gaussian):
+class FullGaussian(GaussianPosterior):
     """N(mean, L L^T) with L lower triangular, its diagonal exp(log_std): D (D + 3) / 2 parameters."""
 
     def __init__(self, mean: Tensor, log_std: float = LOG_STD) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.posterior.base import Posterior
 from whvi.posterior.flow import PlanarFlow
-from whvi.posterior.gaussian import LOG_STD, DiagonalGaussian, FullGaussian, Gaussian, LowRankGaussian
+from whvi.posterior.gaussian import LOG_STD, DiagonalGaussian, FullGaussian, GaussianPosterior, LowRankGaussian
 from whvi.posterior.point import Point
 
 Spec = str | Callable[[Tensor], Posterior]
@@ -48,7 +48,7 @@ def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: 
     raise ArgumentError(f"{name} {spec!r} is not known; use {_NAMES}")
 
 
-def _gaussian(spec: str, mean: Tensor, log_std: float) -> Gaussian | None:
+def _gaussian(spec: str, mean: Tensor, log_std: float) -> GaussianPosterior | None:
     if spec == "diagonal":
         return DiagonalGaussian(mean, log_std)
     if spec == "full":

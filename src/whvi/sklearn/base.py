@@ -26,9 +26,9 @@ from whvi.sklearn.training import (
     FROZEN_STEPS,
     LEAST_APART,
     Curves,
-    Data,
-    OptimiserState,
+    OptimizerState,
     Training,
+    TrainingData,
     apart,
     default_steps,
     go_on,
@@ -52,7 +52,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     x_scaling_: Scaling
     y_scaling_: Scaling
     _architecture: dict[str, Any]
-    _optimiser: OptimiserState | None
+    _optimizer: OptimizerState | None
 
     def __init__(
         self,
@@ -161,11 +161,11 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
             self._begin(rows, parameters)
         self.n_rows_seen_ += float(rows.weight.sum())
         # Copies are trained: what they are copies of is still there if that fails.
-        self.model_, self.likelihood_, state = deepcopy((self.model_, self.likelihood_, self._optimiser))
+        self.model_, self.likelihood_, state = deepcopy((self.model_, self.likelihood_, self._optimizer))
         self.model_.float()
         self.likelihood_.float()
         data, training = self._data(rows), self._training(rows, parameters)
-        found, self._optimiser = go_on(self.model_, self.likelihood_, data, self.n_rows_seen_, training, state)
+        found, self._optimizer = go_on(self.model_, self.likelihood_, data, self.n_rows_seen_, training, state)
         self._record(found)
         self._finish()
         return self
@@ -178,7 +178,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_rows_seen_ = 0.0
         names = ("hidden_layer_sizes", "posterior", "terms", "noise")
         self._architecture = {name: getattr(parameters, name) for name in names}
-        self._optimiser = None
+        self._optimizer = None
         self._build()
 
     def _build(self) -> None:
@@ -219,9 +219,9 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.model_.double().eval()
         self.likelihood_.double().eval()
 
-    def _data(self, rows: Rows) -> Data:
+    def _data(self, rows: Rows) -> TrainingData:
         x, weight = self.x_scaling_.forward(rows.x), torch.from_numpy(rows.weight).float()
-        return Data(torch.from_numpy(x).float(), self._as_targets(self.y_scaling_.forward(rows.y)), weight)
+        return TrainingData(torch.from_numpy(x).float(), self._as_targets(self.y_scaling_.forward(rows.y)), weight)
 
     def _predict(self, X: Any, samples: int | None = None, seed: int | None = None) -> Prediction:
         """The law of the standardised targets of X: the same functions at each call."""

@@ -9,7 +9,7 @@ import torch
 from whvi.errors import CheckpointError
 from whvi.io import checkpoint
 from whvi.scaling import Array, Scaling
-from whvi.sklearn.training import OptimiserState
+from whvi.sklearn.training import OptimizerState
 
 FORMAT = "whvi estimator"
 VERSION = 1
@@ -26,7 +26,7 @@ def save(estimator: Any, folder: str | PathLike[str]) -> None:
     for part in _SCALINGS:
         scaling: Scaling = getattr(estimator, part)
         tensors |= {f"{part}.mean": torch.from_numpy(scaling.mean), f"{part}.scale": torch.from_numpy(scaling.scale)}
-    optimiser: OptimiserState | None = estimator._optimiser
+    optimizer: OptimizerState | None = estimator._optimizer
     state = {
         "format": FORMAT,
         "version": VERSION,
@@ -34,13 +34,13 @@ def save(estimator: Any, folder: str | PathLike[str]) -> None:
         "parameters": {name: _json(value) for name, value in estimator.get_params(deep=False).items()},
         "plain": {name: getattr(estimator, name) for name in _PLAIN if hasattr(estimator, name)},
         "arrays": {name: _packed(getattr(estimator, name)) for name in _ARRAYS if hasattr(estimator, name)},
-        "optimiser": None if optimiser is None else optimiser[1],
+        "optimiser": None if optimizer is None else optimizer[1],
     }
     there = checkpoint.steps(folder)
     if there:  # and would be lost
         _check_replaced(folder, checkpoint.load(folder)[2], type(estimator).__name__)
     step = max(there, default=-1) + 1  # the old one goes when the new one is whole
-    checkpoint.save(folder, step, tensors | ({} if optimiser is None else optimiser[0]), state, keep=1)
+    checkpoint.save(folder, step, tensors | ({} if optimizer is None else optimizer[0]), state, keep=1)
 
 
 def load(kind: type[Estimator], folder: str | PathLike[str]) -> Estimator:
@@ -62,8 +62,8 @@ def load(kind: type[Estimator], folder: str | PathLike[str]) -> Estimator:
     for part in _MODULES:
         own = {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
         getattr(estimator, part).load_state_dict(own)
-    optimiser = {name: tensor for name, tensor in tensors.items() if name.startswith("optimiser.")}
-    estimator._optimiser = None if state["optimiser"] is None else (optimiser, state["optimiser"])
+    optimizer = {name: tensor for name, tensor in tensors.items() if name.startswith("optimiser.")}
+    estimator._optimizer = None if state["optimiser"] is None else (optimizer, state["optimiser"])
     return cast(Estimator, estimator)
 
 

@@ -33,7 +33,7 @@ FROZEN_STEPS = 500
 """First steps in which the noise stays as it is, or a tenth of all."""
 
 Curves = dict[str, list[float]]
-OptimiserState = tuple[dict[str, Tensor], dict[str, Any]]
+OptimizerState = tuple[dict[str, Tensor], dict[str, Any]]
 
 
 def make_network(
@@ -82,7 +82,7 @@ def default_steps(rows: int) -> int:
 
 
 @dataclass(frozen=True)
-class Data:
+class TrainingData:
     """Standardised rows as tensors."""
 
     x: Tensor
@@ -92,12 +92,12 @@ class Data:
     weight: Tensor
     """(N,)."""
 
-    def counted(self, factor: float | Tensor) -> "Data":
+    def counted(self, factor: float | Tensor) -> "TrainingData":
         """Each row as ``factor`` times as many."""
         return replace(self, weight=self.weight * factor)
 
 
-def for_likelihood(likelihood: Likelihood, data: Data) -> tuple[Likelihood, tuple[Tensor, Tensor]]:
+def for_likelihood(likelihood: Likelihood, data: TrainingData) -> tuple[Likelihood, tuple[Tensor, Tensor]]:
     """A likelihood that counts each row by its weight, and the data for it; plain ones where each row counts once."""
     if bool((data.weight == 1.0).all()):
         return likelihood, (data.x, data.y)
@@ -120,7 +120,7 @@ class Training:
 class WeightedStopping(EarlyStopping):
     """Early stopping on held-out rows that have weights."""
 
-    def __init__(self, likelihood: Likelihood, data: Data, every: int, patience: int) -> None:
+    def __init__(self, likelihood: Likelihood, data: TrainingData, every: int, patience: int) -> None:
         super().__init__(every=every, patience=patience, validation=(data.x, data.y))
         self.likelihood, self.data = likelihood, data
 
@@ -135,7 +135,9 @@ class WeightedStopping(EarlyStopping):
         return -float((found * self.data.weight).sum() / self.data.weight.sum())
 
 
-def train(model: nn.Module, likelihood: Likelihood, data: Data, validation: Data | None, settings: Training) -> Curves:
+def train(
+    model: nn.Module, likelihood: Likelihood, data: TrainingData, validation: TrainingData | None, settings: Training
+) -> Curves:
     """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps."""
     every = ceil(settings.steps / LOOKS)
     law, pair = for_likelihood(likelihood, data)
@@ -169,9 +171,9 @@ def curves(result: Fit) -> Curves:
 
 @dataclass(frozen=True)
 class Continued(SVI):
-    """SVI that goes on from an optimiser's state."""
+    """SVI that goes on from an optimizer's state."""
 
-    state: OptimiserState | None = None
+    state: OptimizerState | None = None
 
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> SVIRun:
         """Start on a model where the last run ended."""
@@ -184,12 +186,12 @@ class Continued(SVI):
 def go_on(
     model: nn.Module,
     likelihood: Likelihood,
-    data: Data,
+    data: TrainingData,
     seen: float,
     settings: Training,
-    state: OptimiserState | None,
-) -> tuple[Curves, OptimiserState]:
-    """One pass over more rows, at the full rate, as a part of ``seen`` rows; its curves and the optimiser's state."""
+    state: OptimizerState | None,
+) -> tuple[Curves, OptimizerState]:
+    """One pass over more rows, at the full rate, as a part of ``seen`` rows; its curves and the optimizer's state."""
     law, pair = for_likelihood(likelihood, data.counted(seen / float(data.weight.sum())))
     steps = ceil(len(data.x) / settings.batch_size)
     result = fit(

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError
 
-Layout = Literal["stack", "embed", "reshape"]
+LayoutName = Literal["stack", "embed", "reshape"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Plan:
     - ``reshape``: each output has a block of its own, whose rows are its weights, in turn: D^2 >= in_features.
     """
 
-    layout: Layout
+    layout: LayoutName
     in_features: int
     out_features: int
     size: int
@@ -63,7 +63,7 @@ def make_plan(layout: str, in_features: int, out_features: int, terms: int = 1) 
     if layout == "reshape":
         side = 1 << ((in_features - 1).bit_length() + 1) // 2
         return Plan("reshape", in_features, out_features, side, out_features, terms)
-    raise ArgumentError(f"layout must be one of {', '.join(map(repr, get_args(Layout)))}, got {layout!r}")
+    raise ArgumentError(f"layout must be one of {', '.join(map(repr, get_args(LayoutName)))}, got {layout!r}")
 
 
 def _power_of_two(size: int) -> int:

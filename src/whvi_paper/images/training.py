@@ -97,7 +97,7 @@ class ImageTraining:
     """A network and its images, as inputs describe them: ``dataset``, ``model``, ``method``, ``epochs``, ``seed``, and
     ``configuration`` with any of the settings of ``whvi_paper.images.settings``; the others are the method's own.
 
-    ``epochs`` is a number, or a list with one for each cycle: the schedule and the optimiser start again (Loshchilov &
+    ``epochs`` is a number, or a list with one for each cycle: the schedule and the optimizer start again (Loshchilov &
     Hutter, 2017), and the task is the last of them. ``sides``, where it is there, has one for each cycle too: pixels
     of a line, to which images are shrunk. Steps on small images cost less, and large ones go on from what they teach.
     """

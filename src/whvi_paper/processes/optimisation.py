@@ -47,11 +47,11 @@ def minimise(
     >>> abs(x.item()) < 1e-3
     True
     """
-    optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate)
     for step in range(settings.steps):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(step).backward()
-        set_rates(optimiser, at(settings.schedule, step))
-        optimiser.step()
+        set_rates(optimizer, at(settings.schedule, step))
+        optimizer.step()
         if step % max(1, settings.steps // 100) == 0:
             report(step / settings.steps)

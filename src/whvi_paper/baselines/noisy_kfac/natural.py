@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from whvi.inference.algorithm import Terms
-from whvi.inference.optimiser_state import optimiser_numbers, optimiser_tensors, restore_optimiser
+from whvi.inference.optimizer_state import optimizer_numbers, optimizer_tensors, restore_optimizer
 from whvi.inference.schedules import at
 from whvi.inference.svi import set_rates
 from whvi.posterior.base import wide
@@ -82,11 +82,11 @@ class NaturalSteps:
     def tensors(self) -> dict[str, Tensor]:
         """Momentum and inverses of each layer, and the state of Adam."""
         own = {f"{key}.{name}": getattr(each, key) for name, each in self.layers.items() for key in STATE}
-        return own if self.adam is None else {**own, **optimiser_tensors(self.adam)}
+        return own if self.adam is None else {**own, **optimizer_tensors(self.adam)}
 
     def numbers(self) -> dict[str, Any]:
         """Of Adam."""
-        return {} if self.adam is None else optimiser_numbers(self.adam)
+        return {} if self.adam is None else optimizer_numbers(self.adam)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Go on from what ``tensors`` and ``numbers`` gave."""
@@ -95,7 +95,7 @@ class NaturalSteps:
                 getattr(each, key).copy_(_kept(tensors, key, name))
             each.spread()
         if self.adam is not None:
-            restore_optimiser(self.adam, tensors, numbers)
+            restore_optimizer(self.adam, tensors, numbers)
 
     def _observe(self, record: LayerCalls, density: Tensor, rows: int, weight: float) -> None:
         """Take the curvature of this batch into A and S with that weight."""

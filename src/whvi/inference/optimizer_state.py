@@ -1,4 +1,4 @@
-"""The state of a torch optimiser as tensors and JSON."""
+"""The state of a torch optimizer as tensors and JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,37 +9,37 @@ from torch.optim import Optimizer
 from whvi.errors import UnsupportedError
 
 
-def optimiser_tensors(optimiser: Optimizer) -> dict[str, Tensor]:
+def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """All tensors of the state, by parameter and name."""
     return {
         f"optimiser.{index}.{name}": value
-        for index, state in optimiser.state_dict()["state"].items()
+        for index, state in optimizer.state_dict()["state"].items()
         for name, value in state.items()
         if isinstance(value, Tensor)
     }
 
 
-def optimiser_numbers(optimiser: Optimizer) -> dict[str, Any]:
+def optimizer_numbers(optimizer: Optimizer) -> dict[str, Any]:
     """Everything else in the state. Settings of the groups are not state: the caller gives them again."""
     numbers: dict[str, Any] = {}
-    for index, state in optimiser.state_dict()["state"].items():
+    for index, state in optimizer.state_dict()["state"].items():
         for name, value in state.items():
             if isinstance(value, Tensor):
                 continue
             if not isinstance(value, int | float | str | bool | None):
                 raise UnsupportedError(
-                    f"{type(optimiser).__name__} keeps a {type(value).__name__} ({name}), which a checkpoint cannot "
-                    "hold; fit without one, or use another optimiser"
+                    f"{type(optimizer).__name__} keeps a {type(value).__name__} ({name}), which a checkpoint cannot "
+                    "hold; fit without one, or use another optimizer"
                 )
             numbers[f"{index}.{name}"] = value
     return numbers
 
 
-def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
     """The state as it was."""
     state: dict[int, dict[str, Any]] = {}
     found = {name.removeprefix("optimiser."): value for name, value in tensors.items() if name.startswith("optimiser.")}
     for key, value in {**found, **numbers}.items():
         index, name = key.split(".", 1)
         state.setdefault(int(index), {})[name] = value
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
