@@ -141,7 +141,7 @@ def test_old_names_of_settings_warn() -> None:
     with pytest.warns(DeprecationWarning, match="optimiser is now called optimizer"):
         other = SVI(kl_weight=0.5, optimiser=torch.optim.SGD)  # type: ignore[call-arg]
     assert settings == SVI(kl_weight=0.5)
-    assert other == SVI(kl_weight=0.5, optimiser=torch.optim.SGD)
+    assert other == SVI(kl_weight=0.5, optimizer=torch.optim.SGD)
     with pytest.warns(DeprecationWarning, match="beta is now called kl_weight"):
         assert settings.beta == 0.5  # type: ignore[attr-defined]
     with pytest.warns(DeprecationWarning, match="beta is now called kl_weight"):

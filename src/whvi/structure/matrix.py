@@ -21,8 +21,8 @@ class StructuredMatrix:
     Args:
         structure: the word, parsed.
         plan: how W is laid onto K blocks of side D, and of how many terms T it is the sum.
-        scales: for each S of the word, from the left, a tensor (..., [T,] [K,] D), without the axis of a single one.
-        shared: True when one g of shape (..., [T,] D) serves all K blocks of a term, false when g is (..., [T,] K, D).
+        scales: for each S of the word, from the left, ``(..., [T,] [K,] D)``, without the axis of a single one.
+        shared: True when one g, ``(..., [T,] D)``, serves all K blocks of a term, false when g is ``(..., [T,] K, D)``.
 
     The leading axes of g, of the scales and of x are broadcast.
 

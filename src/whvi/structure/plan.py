@@ -30,13 +30,13 @@ class Plan:
 
     @property
     def block_shape(self) -> tuple[int, ...]:
-        """Shape of one vector for each block of each term: ([T,] [K,] D), without the axis of a single one."""
+        """Shape of one vector for each block of each term: ``([T,] [K,] D)``, without the axis of a single one."""
         blocks = () if self.blocks == 1 else (self.blocks,)
         return (*self.term_shape, *blocks, self.size)
 
     @property
     def shared_shape(self) -> tuple[int, ...]:
-        """Shape of one vector for all blocks of a term: ([T,] D)."""
+        """Shape of one vector for all blocks of a term: ``([T,] D)``."""
         return (*self.term_shape, self.size)
 
     @property
