@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 WIDTHS = (16, 128, 512, 1024, 4096)
+KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
+"""Otherwise glibc decides by what ran before whether the pages of a tensor are new, which can cost more than a layer."""
 
 
 def cases() -> dict[str, Callable[[], object]]:
@@ -86,7 +88,7 @@ class Checkout:
     """One checkout, in its process."""
 
     def __init__(self, path: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(path / "src"), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(path / "src"), "OMP_NUM_THREADS": "1", **KEEP_PAGES}
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=environment, cwd=path,

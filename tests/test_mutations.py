@@ -75,8 +75,8 @@ MISTAKES = (
     Mistake(
         "log-variance is used as log-std in the KL of many vectors",
         "posterior/kl.py",
-        "std = log_std.exp()\n    squares",
-        "std = (0.5 * log_std).exp()\n    squares",
+        "std = log_std.exp()\n        total",
+        "std = (0.5 * log_std).exp()\n        total",
     ),
     Mistake(
         "log-variance is used as log-std in the bias that follows a product",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, Shape, fixing
-from whvi.ops.recording import watched
+from whvi.ops.torch_private import watched
 from whvi.posterior import GaussianPrior, Posterior, Prior, total_kl
 from whvi.posterior.prior import SpectralPrior
 

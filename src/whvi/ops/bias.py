@@ -9,8 +9,8 @@ from whvi.errors import DeviceError, DtypeError, InputTypeError, ShapeError
 from whvi.ops import fallback, registry
 from whvi.ops.checks import FLOATING, HALF, check_offset, check_operand, widened
 from whvi.ops.noise import KernelNoise, as_seed, value_of
-from whvi.ops.recording import in_front, in_graph, record, watched
-from whvi.ops.torch_private import forward_mode_active
+from whvi.ops.recording import in_front, in_graph, record
+from whvi.ops.torch_private import forward_mode_active, watched
 
 
 def noisy_bias(y: Tensor, mean: Tensor, log_std: Tensor, seed: int | Tensor, offset: int = 0) -> Tensor:

@@ -11,8 +11,8 @@ from torch.nn.functional import linear
 from whvi.ops import registry
 from whvi.ops.noise import normal
 from whvi.ops.precision import full_precision
-from whvi.ops.recording import composed_backward, in_front, one_vmap, record, under_vmap, watched
-from whvi.ops.torch_private import forward_mode_active
+from whvi.ops.recording import composed_backward, in_front, one_vmap, record, under_vmap
+from whvi.ops.torch_private import forward_mode_active, watched
 
 
 def local_linear(

@@ -14,8 +14,8 @@ from whvi.ops.bias import add_bias
 from whvi.ops.chain import Maybe, chain, noise_layout, noisy_chain, stacked_call
 from whvi.ops.layout import Layout, Shape
 from whvi.ops.noise import KernelNoise
-from whvi.ops.recording import composed_backward, in_front, only_vmap, record, under_vmap, watched
-from whvi.ops.torch_private import forward_mode_active, transforms_active
+from whvi.ops.recording import composed_backward, in_front, only_vmap, record, under_vmap
+from whvi.ops.torch_private import forward_mode_active, transforms_active, watched
 
 Vector = Tensor | KernelNoise
 """A vector, or the Gaussian that it is drawn from where it is used."""

@@ -5,17 +5,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from whvi.ops.torch_private import forward_mode_active, through_vmap, traced, transforms_active, vmap_levels
+from whvi.ops.torch_private import forward_mode_active, through_vmap, transforms_active, vmap_levels
 
 
 def must_record(x: torch.Tensor) -> bool:
     """True when a derivative of a function of x alone may be asked for: backward, forward-mode or torch.func."""
     return (x.requires_grad or forward_mode_active() or transforms_active()) and not in_graph()
-
-
-def watched() -> bool:
-    """True when anything but plain eager execution goes on: a tracer, torch.func or forward mode."""
-    return traced() or forward_mode_active() or transforms_active()
 
 
 def only_vmap() -> bool:

@@ -11,8 +11,8 @@ from whvi.ops import registry
 from whvi.ops.checks import check_input, check_out, check_scale
 from whvi.ops.orders import split
 from whvi.ops.padding import pad
-from whvi.ops.recording import must_record, record, watched
-from whvi.ops.torch_private import below_autograd, traced
+from whvi.ops.recording import must_record, record
+from whvi.ops.torch_private import below_autograd, traced, watched
 
 _operator = torch.ops.whvi.fwht.default
 

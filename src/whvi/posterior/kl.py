@@ -12,7 +12,11 @@ import torch
 from torch import Tensor
 
 from whvi.ops.precision import full_precision
-from whvi.ops.recording import record, watched
+from whvi.ops.recording import record
+from whvi.ops.torch_private import watched
+
+_SHORT = 1 << 15
+"""Numbers of all vectors up to which a copy costs less than further operations."""
 
 
 def gaussian(
@@ -60,11 +64,16 @@ def diagonals(means: Sequence[Tensor], log_stds: Sequence[Tensor], variance: flo
 
     = (|m|^2 + |exp(l)|^2) / (2 variance) - sum(l) + n (log(variance) - 1) / 2.
     """
-    # One long vector of each: a network has many short ones, and there the number of operations costs.
-    mean, log_std = (torch.cat([vector.flatten() for vector in vectors]) for vectors in (means, log_stds))
-    std = log_std.exp()
-    squares = torch.dot(mean, mean) + torch.dot(std, std)
-    return squares * (0.5 / variance) - log_std.sum() + 0.5 * mean.numel() * (log(variance) - 1.0)
+    flat = [[vector.flatten() for vector in vectors] for vectors in (means, log_stds)]
+    size = sum(map(len, flat[0]))
+    if size <= _SHORT:  # a network has many short vectors, and there the number of operations costs
+        flat = [[torch.cat(vectors)] for vectors in flat]
+    total: Tensor | float = 0.5 * size * (log(variance) - 1.0)
+    for mean, log_std in zip(*flat, strict=True):
+        std = log_std.exp()
+        total = total + (torch.dot(mean, mean) + torch.dot(std, std)) * (0.5 / variance) - log_std.sum()
+    assert isinstance(total, Tensor)
+    return total
 
 
 def matrix_gaussian(mean: Tensor, row_root: Tensor, column_root: Tensor, variance: float) -> Tensor:
