@@ -16,7 +16,7 @@ from pathlib import Path
 
 WIDTHS = (16, 128, 512, 1024, 4096)
 KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 34)}
-"""Otherwise glibc decides by what ran before whether the pages of a tensor are new, which can cost more than a layer."""
+"""Otherwise glibc decides by what ran before whether a tensor's pages are new, which can cost more than a layer."""
 
 
 def cases() -> dict[str, Callable[[], object]]:

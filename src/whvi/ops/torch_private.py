@@ -91,10 +91,10 @@ def watched() -> bool:
     Each call of a layer asks: one function of direct questions, since a transform of 512 numbers takes 8 microseconds.
     """
     return (
-        transforms_active()
+        torch.compiler.is_compiling()  # first: torch.compile follows no other question
+        or transforms_active()
         or _dispatch_modes() > 0
-        or forward_ad._current_level >= 0
-        or torch.compiler.is_compiling()
+        or forward_mode_active()
         or _tracing_state() is not None
     )
 
