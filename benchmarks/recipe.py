@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from whvi.inference import SVI, CosineDecay, LinearWarmup, PowerDecay, fit_replicas
+from whvi.inference import SVI, Constant, CosineDecay, LinearWarmup, PowerDecay, Scaled, fit_replicas
 from whvi.inference.compiled import can_compile
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
 from whvi_paper.bench.record import keep
@@ -65,6 +65,8 @@ class Variant:
     last: Callable[[int, int], nn.Module] = MeanFieldLinear
     log_std: float | None = None
     """Of g at the start; default that of the layer."""
+    kl_weight: float = 1.0
+    """Of the KL once it is whole; below 1 the posterior is tempered, and the objective no bound."""
 
 
 def whvi(**options: Any) -> Callable[[int, int], nn.Module]:
@@ -77,6 +79,7 @@ def scaled(factor: float) -> Callable[[int, int], nn.Module]:
     return lambda inputs, outputs: WHVILinear(inputs, outputs, weight_variance=2.0 * factor / inputs)
 
 
+_FIFTH = "KL warm-up over a fifth"
 VARIANTS = {
     "no KL warm-up": Variant(),
     "rate 1e-3, the paper's decay": Variant(rate=1e-3, cosine=False),
@@ -94,6 +97,16 @@ VARIANTS = {
     "q(g) starts 10 times narrower": Variant(log_std=-4.3),
     "weights start at half the variance": Variant(layer=scaled(0.5)),
     "weights start at twice the variance": Variant(layer=scaled(2.0)),
+    **{f"T = {terms}": Variant(layer=whvi(terms=terms)) for terms in (2, 4, 8)},
+    **{f"T = {terms}, {_FIFTH}": Variant(warm_up=0.2, layer=whvi(terms=terms)) for terms in (2, 4, 8)},
+    "T = 4, KL warm-up over half the steps": Variant(warm_up=0.5, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, rate 5e-3": Variant(rate=5e-3, warm_up=0.2, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, rate 2e-2": Variant(rate=2e-2, warm_up=0.2, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, q(g) starts 10 times narrower": Variant(warm_up=0.2, log_std=-4.3, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, own g for each block": Variant(warm_up=0.2, layer=whvi(terms=4, share_g=False)),
+    f"T = 4, {_FIFTH}, prior of the last layer N(0, 1 / inputs)": Variant(warm_up=0.2, layer=whvi(terms=4), last=mean_field),
+    f"T = 4, {_FIFTH}, KL times 0.3": Variant(warm_up=0.2, kl_weight=0.3, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, KL times 0.1": Variant(warm_up=0.2, kl_weight=0.1, layer=whvi(terms=4)),
     "MFG, rate 1e-3": Variant(rate=1e-3, layer=MeanFieldLinear),
     "MFG": Variant(layer=MeanFieldLinear),
     "MFG, prior N(0, 1 / inputs), rate 1e-3": Variant(rate=1e-3, layer=mean_field, last=mean_field),
@@ -133,10 +146,11 @@ def measure(name: str, setup: Setup, variant: Variant) -> dict[str, float]:
         torch.manual_seed(index)
         models.append(network(variant, setup, data.x.shape[1], outputs_of(data)))
         likelihoods.append(make_likelihood(data, settings))
+    weight = LinearWarmup(round(variant.warm_up * setup.steps)) if variant.warm_up else Constant()
     algorithm = SVI(
         variant.rate,
         schedule=CosineDecay(setup.steps) if variant.cosine else PowerDecay(),
-        kl_weight=LinearWarmup(round(variant.warm_up * setup.steps)) if variant.warm_up else 1.0,
+        kl_weight=Scaled(weight, variant.kl_weight),
     )
     start = time.process_time()
     rows = [part.train for part in parts]

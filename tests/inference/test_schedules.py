@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from whvi.errors import WhviError
-from whvi.inference import Constant, CosineDecay, CyclicWarmup, LinearWarmup, OneCycle, PowerDecay, PowerDecayLR
+from whvi.inference import Constant, CosineDecay, CyclicWarmup, LinearWarmup, OneCycle, PowerDecay, PowerDecayLR, Scaled
 
 
 def optimizer() -> torch.optim.Optimizer:
@@ -48,6 +48,7 @@ def test_the_scheduler_goes_on_from_its_state() -> None:
         (OneCycle(5, share=0.2, start=1.0), [1.0, 1.0, 0.5 + sqrt(0.125), 0.5, 0.5 - sqrt(0.125), 0.0]),
         (LinearWarmup(4), [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]),
         (LinearWarmup(2, start=0.5), [0.5, 0.75, 1.0, 1.0, 1.0, 1.0]),
+        (Scaled(LinearWarmup(2), 0.5), [0.0, 0.25, 0.5, 0.5, 0.5, 0.5]),
         (CyclicWarmup(2, cycles=2), [0.0, 1.0, 0.0, 1.0, 1.0, 1.0]),
         (CyclicWarmup(3, share=1.0, cycles=1), [0.0, 1 / 3, 2 / 3, 1.0, 1.0, 1.0]),
     ],
@@ -79,6 +80,7 @@ def test_one_cycle_rises_once_and_falls_to_nothing(schedule: OneCycle) -> None:
         (lambda: PowerDecay(gamma=-1.0), "gamma"),
         (lambda: PowerDecay(power=float("nan")), "power"),
         (lambda: LinearWarmup(0), "steps"),
+        (lambda: Scaled(Constant(), -1.0), "factor"),
         (lambda: OneCycle(0), "steps"),
         (lambda: OneCycle(10, share=0.0), "share must be more than 0 and less than 1, got 0.0"),
         (lambda: OneCycle(10, share=1.0), "share"),

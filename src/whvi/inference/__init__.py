@@ -24,6 +24,7 @@ from whvi.inference.schedules import (
     OneCycle,
     PowerDecay,
     PowerDecayLR,
+    Scaled,
 )
 from whvi.inference.sghmc import SGHMC
 from whvi.inference.svi import SVI
@@ -52,6 +53,7 @@ __all__ = [
     "PowerDecayLR",
     "Progress",
     "Run",
+    "Scaled",
     "TensorBoard",
     "Terms",
     "deep_ensemble",

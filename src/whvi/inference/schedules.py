@@ -118,6 +118,27 @@ class LinearWarmup:
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """Another schedule times a number. A KL weight that ends below 1 gives a tempered ("cold") posterior.
+
+    Its objective is no bound on the evidence.
+
+    >>> [Scaled(LinearWarmup(4), 0.5)(t) for t in (0, 1, 4, 9)]
+    [0.0, 0.125, 0.5, 0.5]
+    """
+
+    schedule: Schedule
+    factor: float
+
+    def __post_init__(self) -> None:
+        _not_negative(factor=self.factor)
+
+    def __call__(self, step: int) -> float:
+        """At a step."""
+        return self.factor * self.schedule(step)
+
+
+@dataclass(frozen=True)
 class CyclicWarmup:
     """A linear warm-up again and again: it fills ``share`` of each ``period``, and the rest of the period stays at 1.
 
