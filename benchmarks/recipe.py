@@ -104,7 +104,9 @@ VARIANTS = {
     f"T = 4, {_FIFTH}, rate 2e-2": Variant(rate=2e-2, warm_up=0.2, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, q(g) starts 10 times narrower": Variant(warm_up=0.2, log_std=-4.3, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, own g for each block": Variant(warm_up=0.2, layer=whvi(terms=4, share_g=False)),
-    f"T = 4, {_FIFTH}, prior of the last layer N(0, 1 / inputs)": Variant(warm_up=0.2, layer=whvi(terms=4), last=mean_field),
+    f"T = 4, {_FIFTH}, prior of the last layer N(0, 1 / inputs)": Variant(
+        warm_up=0.2, layer=whvi(terms=4), last=mean_field
+    ),
     f"T = 4, {_FIFTH}, KL times 0.3": Variant(warm_up=0.2, kl_weight=0.3, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, KL times 0.1": Variant(warm_up=0.2, kl_weight=0.1, layer=whvi(terms=4)),
     "MFG, rate 1e-3": Variant(rate=1e-3, layer=MeanFieldLinear),

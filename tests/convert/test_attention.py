@@ -164,7 +164,7 @@ def to_dense_at(attention: BayesianAttention, draws: object, s: int) -> nn.Multi
     merged = to_dense(attention)
     assert isinstance(merged, nn.MultiheadAttention)
     layers = [attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj]
-    weights = [layer.weight(draws[layer])[s] for layer in layers]
+    weights = [layer.weight_at(draws[layer])[s] for layer in layers]
     biases = [layer.bias_value(draws[layer])[s] for layer in layers]
     with torch.no_grad():
         merged.in_proj_weight.copy_(torch.cat(weights[:3]))

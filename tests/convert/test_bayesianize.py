@@ -103,7 +103,7 @@ def test_ties_stay() -> None:
     assert all(a is b for a, b in zip(model.one.scales, model.other.scales, strict=True))
     assert model.one.bias is not model.other.bias
     with whvi.mean_mode(model):
-        assert torch.equal(model.one.weight(), model.other.weight())
+        assert torch.equal(model.one.weight_at(), model.other.weight_at())
     once = model.one.kl() + model.twice.kl() + model.other.bias.kl(whvi.posterior.GaussianPrior(1.0))
     torch.testing.assert_close(whvi.kl(model), once)
 
@@ -269,7 +269,7 @@ def test_the_mean_weight_has_the_error_of_the_report(posterior: str) -> None:
     """For each posterior; a flow starts as the identity but for a hundredth."""
     dense = nn.Linear(32, 48).double()
     layer, report = bayesianize(dense, posterior=posterior, scales="diagonal", prior_variance=0.25)
-    error = float(((layer.weight() - dense.weight).norm() / dense.weight.norm()).detach())
+    error = float(((layer.weight_at() - dense.weight).norm() / dense.weight.norm()).detach())
     assert report.rows[0].error == pytest.approx(error, abs=0.02 if posterior == "planar:3" else 1e-9)
     if posterior == "diagonal":
         size = float(layer.g.mean.detach().square().mean().sqrt())

@@ -100,13 +100,13 @@ def test_what_is_not_shared_stays_independent() -> None:
     one, other = model.one, model.other
     with whvi.sampling(model, 1) as draws:
         pass
-    assert torch.equal(one.weight(draws[one]), other.weight(draws[other]))
+    assert torch.equal(one.weight_at(draws[one]), other.weight_at(draws[other]))
     standard = [((v.bias_value(draws[v]) - v.bias.mean) / v.bias.log_std.exp()).detach() for v in (one, other)]
     assert (standard[0] - standard[1]).abs().min() > 1e-6
     x = torch.randn(N, 16, dtype=torch.float64)
     for layer in (one, other):
         with whvi.sampling(model, draws):
-            expected = x @ layer.weight(draws[layer]).mT + layer.bias_value(draws[layer])
+            expected = x @ layer.weight_at(draws[layer]).mT + layer.bias_value(draws[layer])
             torch.testing.assert_close(layer(x), expected)
     torch.testing.assert_close(to_dense(model, draws).other(x), expected)
 

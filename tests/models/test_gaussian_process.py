@@ -27,7 +27,7 @@ def test_a_draw_is_a_linear_function_of_the_features(posterior: str) -> None:
     with whvi.sampling(gp) as draws:
         draw = draws[gp.weights]
         assert draw is not None
-        assert_close(gp(x), gp.phi(x) @ gp.weights.weight(draw).mT)
+        assert_close(gp(x), gp.phi(x) @ gp.weights.weight_at(draw).mT)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_equals_the_convolution_with_its_weight(
         draw = drawn[layer]._replace(shape=(parts,))
         if draws == 1:
             draw = drawn[layer]
-        weight, bias = layer.weight(draw), layer.bias_value(draw)
+        weight, bias = layer.weight_at(draw), layer.bias_value(draw)
         if draws == 1:
             weight, bias = weight[None], bias[None]
         pieces = zip(x.chunk(parts), weight, bias, strict=True)

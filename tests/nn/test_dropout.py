@@ -77,7 +77,7 @@ def test_the_kl_of_a_large_layer_is_exact() -> None:
 
 def test_whole_channels_are_dropped() -> None:
     layer, _ = conv_case(0.5)
-    dropped = (layer.weight(layer.draw((40,))) == 0).unflatten(1, (2, 3))  # (draw, group, output, input, kernel)
+    dropped = (layer.weight_at(layer.draw((40,))) == 0).unflatten(1, (2, 3))  # (draw, group, output, input, kernel)
     same = dropped.all(-1).all(-1).all(2)
     assert torch.equal(same, dropped.any(-1).any(-1).any(2))
     assert 0.2 < same.double().mean() < 0.8
@@ -90,7 +90,7 @@ def test_kl_is_the_expected_penalty_of_a_draw(case: Case, p: float) -> None:
     draw = layer.draw((20_000,))
     bias = layer.bias_value(draw)
     assert bias is not None
-    penalty = layer.weight(draw).square().flatten(1).sum(1) + bias.square().sum(-1)
+    penalty = layer.weight_at(draw).square().flatten(1).sum(1) + bias.square().sum(-1)
     assert_estimate(penalty / (2 * 0.7), layer.kl())
 
 
@@ -117,7 +117,7 @@ def test_no_dropout_is_the_plain_layer(case: Case) -> None:
     with wnn.mean_mode(layer):
         expected = layer(batch)
     assert torch.equal(layer(batch), expected)
-    torch.testing.assert_close(layer.weight(layer.draw((2,)))[1], layer.weight(), rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(layer.weight_at(layer.draw((2,)))[1], layer.weight_at(), rtol=1e-14, atol=1e-14)
 
 
 def test_wrapping_keeps_the_parameters() -> None:
@@ -132,7 +132,7 @@ def test_wrapping_keeps_the_parameters() -> None:
 @pytest.mark.parametrize("weight_variance", [None, 0.3])
 def test_start_of_the_low_rank_layer(weight_variance: float | None) -> None:
     layer = LowRankMCDropoutConv2d(16, 300, 3, 20, p=0.0, weight_variance=weight_variance)
-    assert layer.weight().var().item() == pytest.approx(weight_variance or 2 / (16 * 9), rel=0.2)
+    assert layer.weight_at().var().item() == pytest.approx(weight_variance or 2 / (16 * 9), rel=0.2)
 
 
 def test_errors_name_the_argument() -> None:
@@ -156,7 +156,7 @@ def test_errors_name_the_argument() -> None:
     with pytest.raises(ShapeError, match="in_channels = 4"):
         MCDropout(nn.Conv2d(4, 2, 3))(torch.zeros(2, 5, 5))
     with pytest.raises(ArgumentError, match="one for each example"):
-        MCDropout(nn.Linear(2, 2)).weight(MCDropout(nn.Linear(2, 2)).draw(None))
+        MCDropout(nn.Linear(2, 2)).weight_at(MCDropout(nn.Linear(2, 2)).draw(None))
 
 
 def test_print() -> None:

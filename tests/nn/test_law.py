@@ -53,7 +53,7 @@ def assert_is_mean(samples: Tensor, expected: Tensor) -> None:
 def test_moments_are_those_of_samples(weight: str, posterior: str) -> None:
     layer = make(posterior, **WEIGHTS[weight])
     law = layer.weight_distribution()
-    samples = layer.weight(layer.draw((20_000,))).detach()
+    samples = layer.weight_at(layer.draw((20_000,))).detach()
     if posterior == "point":
         samples = samples.expand(20_000, *samples.shape[-2:])
     assert_is_mean(samples, law.mean)
@@ -78,7 +78,7 @@ def test_parts_fit_together(weight: str, posterior: str) -> None:
     assert_close(law.column_root @ law.column_root.T, v)
     assert_close(law.covariance.diagonal(), law.variance.T.flatten())
     assert_close(law.variance.sum(1), u.diagonal())
-    assert_close(law.mean, layer.weight())
+    assert_close(law.mean, layer.weight_at())
 
 
 @every_weight
@@ -187,10 +187,10 @@ def test_filters_are_rows_of_w(groups: int, share_g: bool, kernel_size: int | tu
     scatter(layer)
     law = layer.weight_distribution()
     draw = layer.draw((20_000,))
-    vectors = layer.weight(draw).flatten(2).mT.flatten(1).detach()
+    vectors = layer.weight_at(draw).flatten(2).mT.flatten(1).detach()
     g = layer.g.rsample((20_000,), seed=draw.seed).flatten(1).detach()
     assert_close(g @ law.linear_map.T, vectors)
-    assert_close(law.mean, layer.weight().flatten(1))
+    assert_close(law.mean, layer.weight_at().flatten(1))
     deviations = vectors - vectors.mean(0)
     assert_is_mean(deviations.square(), law.variance.T.flatten())
     assert_close(law.covariance.diagonal(), law.variance.T.flatten())
@@ -214,7 +214,7 @@ def test_columns_have_a_law() -> None:
 
 @pytest.mark.parametrize("options", [{"posterior": "planar:2"}, {"scales": "diagonal"}])
 def test_laws_without_closed_form_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedError, match=r"layer\.weight\(layer\.draw\(\(n,\)\)\)"):
+    with pytest.raises(UnsupportedError, match=r"layer\.weight_at\(layer\.draw\(\(n,\)\)\)"):
         WHVILinear(4, 4, **options).weight_distribution()
 
 

@@ -77,7 +77,7 @@ def test_initial_weights_have_the_variance_for_relu(
     torch.manual_seed(0)
     in_features, out_features = shape
     options: dict[str, Any] = {"structure": structure, "prior_variance": prior_variance, "share_g": False}
-    weights = [WHVILinear(in_features, out_features, **options).weight() for _ in range(20)]
+    weights = [WHVILinear(in_features, out_features, **options).weight_at() for _ in range(20)]
     assert float(torch.stack(weights).detach().var() * in_features) == pytest.approx(2.0, rel=0.2)
 
 
@@ -88,7 +88,7 @@ def test_the_prior_variance_is_a_choice_of_units() -> None:
         other.g.mean.mul_(2.0)
         other.g.log_std.add_(torch.tensor(2.0).double().log())
         other.scales[0].mean.div_(2.0)
-    torch.testing.assert_close(other.weight(), one.weight())
+    torch.testing.assert_close(other.weight_at(), one.weight_at())
     torch.testing.assert_close(other.kl(), one.kl())
 
 

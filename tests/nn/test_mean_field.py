@@ -47,7 +47,7 @@ def test_outputs_have_the_law_of_explicit_weights(case: Any) -> None:
 
 def test_outputs_of_an_example_are_independent_and_examples_differ() -> None:
     layer, x = linear_case()
-    outputs = layer(x.expand(MANY, -1)) - layer.weight() @ x
+    outputs = layer(x.expand(MANY, -1)) - layer.weight_at() @ x
     assert_estimate(outputs[:, 0] * outputs[:, 1], torch.zeros((), dtype=torch.float64))
     assert_estimate(outputs[::2, 0] * outputs[1::2, 0], torch.zeros((), dtype=torch.float64))
 
@@ -101,8 +101,8 @@ def test_a_fixed_draw_for_each_example_repeats() -> None:
         assert torch.equal(first, layer(x))
         assert torch.equal(first[:4], layer(x[:4]))
     with pytest.raises(ArgumentError, match="one for each example"):
-        layer.weight(layer.draw(None))
-    assert layer.weight(layer.draw((6,))).shape == (6, 3, 5)
+        layer.weight_at(layer.draw(None))
+    assert layer.weight_at(layer.draw((6,))).shape == (6, 3, 5)
 
 
 @pytest.mark.parametrize(("size", "weight_variance"), [(4096, None), (64, None), (64, 0.25)])
@@ -163,7 +163,7 @@ def test_one_draw_for_an_example_alone() -> None:
         assert isinstance(draw, Draw)
         bias = layer.bias_value(draw)
         assert bias is not None
-        torch.testing.assert_close(layer(x), layer.weight(draw) @ x + bias)
+        torch.testing.assert_close(layer(x), layer.weight_at(draw) @ x + bias)
 
 
 @pytest.mark.parametrize(("x", "std"), [(0.0, 0.0), (1e-3, 1.353e-4), (300.0, 40.6)])

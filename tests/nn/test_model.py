@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import whvi
-from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear, WHVIConv2d, WHVILinear
 from whvi_paper.baselines import TensorFactorisedLinear
 
 
@@ -73,7 +73,7 @@ def test_many_functions_in_one_pass(model: nn.Sequential, x: Tensor) -> None:
         h = x
         for layer in model:
             drawn = draws.get(layer)
-            h = layer(h) if drawn is None else h @ layer.weight(drawn)[s].mT + layer.bias_value(drawn)[s]
+            h = layer(h) if drawn is None else h @ layer.weight_at(drawn)[s].mT + layer.bias_value(drawn)[s]
         torch.testing.assert_close(many[s], h)
     with whvi.sampling(model, draws):
         torch.testing.assert_close(model(x.repeat(4, 1)).reshape(4, 5, 2), many)
@@ -213,7 +213,7 @@ def test_layers_of_all_kinds_that_share_a_posterior_share_its_draw(make: type[Me
         setattr(other, name, part)
     network = nn.Sequential(one, other)
     with whvi.sampling(network) as draws:
-        assert torch.equal(one.weight(draws[one]), other.weight(draws[other]))
+        assert torch.equal(one.weight_at(draws[one]), other.weight_at(draws[other]))
         assert torch.equal(one.bias_value(draws[one]), other.bias_value(draws[other]))
     assert torch.equal(whvi.kl(network), one.kl())
 
@@ -227,3 +227,22 @@ def test_numbers_of_numpy_are_numbers() -> None:
     with whvi.sampling(layer, np.int64(2)):
         assert layer(torch.ones(4, 8)).shape == (4, 8)
     assert MCDropout(nn.Linear(2, 2), np.float32(0.25)).p == 0.25
+
+
+def test_the_weight_reads_like_that_of_a_layer_of_torch() -> None:
+    """Shape, dtype, device and number of axes, as other libraries read them off ``module.weight``; it is the mean."""
+    for layer, twin in (
+        (WHVILinear(3, 5, terms=2), nn.Linear(3, 5)),
+        (MeanFieldLinear(3, 5).double(), nn.Linear(3, 5).double()),
+        (WHVIConv2d(2, 4, 3), nn.Conv2d(2, 4, 3)),
+        (MCDropout(nn.Linear(3, 5)), nn.Linear(3, 5)),
+    ):
+        assert (layer.weight.size(), layer.weight.dtype, layer.weight.device) == (
+            twin.weight.size(),
+            twin.weight.dtype,
+            twin.weight.device,
+        )
+        with whvi.mean_mode(layer):
+            x = torch.randn(2, *twin.weight.shape[1:], dtype=twin.weight.dtype)
+            expected = twin._conv_forward(x, layer.weight, None) if isinstance(twin, nn.Conv2d) else x @ layer.weight.T
+            torch.testing.assert_close(layer(x) - layer(torch.zeros_like(x)), expected)

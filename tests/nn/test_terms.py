@@ -80,7 +80,7 @@ def test_weight_kl_and_law_are_sums_over_terms(kind: str, share_g: bool) -> None
 
     layer = perturb(make(3))
     terms = [single(layer, make, t) for t in range(3)]
-    assert_close(layer.weight(), torch.stack([term.weight() for term in terms]).sum(0), 1e-12)
+    assert_close(layer.weight_at(), torch.stack([term.weight_at() for term in terms]).sum(0), 1e-12)
     assert_close(layer.kl(), torch.stack([term.kl() for term in terms]).sum(), 1e-12)
     laws = [term.weight_distribution() for term in terms]
     whole = layer.weight_distribution()
@@ -108,7 +108,7 @@ def test_one_term_is_the_layer_without_terms() -> None:
 @pytest.mark.parametrize("terms", [1, 4])
 def test_variance_of_the_weight_at_the_start(terms: int) -> None:
     torch.manual_seed(0)
-    weights = torch.stack([WHVILinear(64, 64, terms=terms, weight_variance=0.3).weight() for _ in range(50)])
+    weights = torch.stack([WHVILinear(64, 64, terms=terms, weight_variance=0.3).weight_at() for _ in range(50)])
     assert float(weights.detach().var()) == pytest.approx(0.3, rel=0.1)
 
 

@@ -172,7 +172,7 @@ def make_attention(attention: nn.MultiheadAttention, maker: Maker) -> tuple[Baye
 def dense_attention(attention: BayesianAttention, draws: Draws) -> nn.MultiheadAttention:
     """nn.MultiheadAttention with the weights of the projections at their draws (None for the mean)."""
     layers = [getattr(attention, name) for name in PROJECTIONS]
-    weights = [layer.weight(draws[layer]).detach() for layer in layers]
+    weights = [layer.weight_at(draws[layer]).detach() for layer in layers]
     biases = [layer.bias_value(draws[layer]) for layer in layers]
     like = next(layers[0].parameters())
     sizes = {"kdim": attention.kdim, "vdim": attention.vdim, "batch_first": attention.batch_first}

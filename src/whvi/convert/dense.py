@@ -70,7 +70,7 @@ class Ties:
 
 def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Linear | nn.Conv2d:
     """The plain layer with the weight at a draw."""
-    weight, bias = layer.weight(draw).detach(), layer.bias_value(draw)
+    weight, bias = layer.weight_at(draw).detach(), layer.bias_value(draw)
     like = next(layer.parameters())
     options: dict[str, Any] = {"bias": bias is not None, "device": like.device, "dtype": like.dtype}
     geometry = getattr(layer, "geometry", None)

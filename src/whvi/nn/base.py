@@ -19,7 +19,7 @@ class BayesianLayer(nn.Module, ABC):
     ``draws="example"`` is an independent draw for each example, ``"batch"`` one for each call; ``whvi.sampling`` and
     ``whvi.mean_mode`` fix them. A pass keeps nothing on the layer, so copies, threads, vmap and graphs work.
 
-    Law: forward under a fixed draw == the plain layer with ``weight(draw)`` and ``bias_value(draw)``.
+    Law: forward under a fixed draw == the plain layer with ``weight_at(draw)`` and ``bias_value(draw)``.
     """
 
     feature_axes = 1
@@ -38,7 +38,7 @@ class BayesianLayer(nn.Module, ABC):
         """The layer at a draw, or at its mean. The leading axes of x start with ``draw.shape``, which is never None."""
 
     @abstractmethod
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """The dense weight at a draw (with ``draw.shape`` in front), or the mean weight."""
 
     @abstractmethod
@@ -52,6 +52,11 @@ class BayesianLayer(nn.Module, ABC):
     def vectors(self) -> dict[Posterior, int]:
         """Random vectors that another layer may have too, with their streams of noise."""
         return {}
+
+    @property
+    def weight(self) -> Tensor:
+        """The mean weight, where code that reads layers of torch looks for a weight: its shape, dtype and device."""
+        return self.weight_at()
 
     def bias_value(self, draw: Draw | None = None) -> Tensor | None:
         """The bias at a draw, or its mean: (*draw.shape, outputs); None for a layer without one."""

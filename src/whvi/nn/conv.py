@@ -32,7 +32,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
     are far more patches than filters; then, and with one draw for many images, they are built and handed to torch's
     convolution.
 
-    Law: under a fixed draw, forward(x) == conv2d(x, weight(draw), bias_value(draw)).
+    Law: under a fixed draw, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)).
 
     >>> layer = WHVIConv2d(3, 16, 3, padding="same")
     >>> layer(torch.randn(2, 3, 8, 8)).shape
@@ -86,11 +86,11 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         """The layer at a draw or at its mean."""
         if draw is None or not draw.shape:
             bias = self.bias_value(draw)
-            weight = in_precision_of(x, self.weight(draw))
+            weight = in_precision_of(x, self.weight_at(draw))
             return self.geometry.convolve(x, weight, None if bias is None else in_precision_of(x, bias))
         axes = x.ndim - 3 - len(draw.shape)
         if axes or self._pays_to_build(x):
-            weight = in_precision_of(x, self.weight(draw))
+            weight = in_precision_of(x, self.weight_at(draw))
             y = self.geometry.convolve_each(x.flatten(0, -4 - axes), weight.flatten(0, -5)).unflatten(0, draw.shape)
             y = y.movedim(-3, -1)
             if x.movedim(-3, -1).is_contiguous():  # images with their channels last keep them there
@@ -110,7 +110,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         patches = prod(self.geometry.output_size(*x.shape[-2:]))
         return x.numel() > 0 and patches * self.groups >= _MANY * self.out_channels
 
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """The filters at a draw, or their mean: (*draw.shape, out_channels, in_channels / groups, kh, kw)."""
         lead = draw.shape if draw is not None and draw.shape else ()
         return self.dense(draw).reshape(*lead, *self.geometry.weight_shape)

@@ -76,13 +76,13 @@ class MCDropout(Dropout):
 
     Shapes: as those of the layer, with any leading axes.
 
-    Law: under a fixed draw, forward(x) == the layer with weight(draw) and bias_value(draw) at x; and, up to a constant,
-    kl() == E[|weight(draw)|^2 + |bias|^2] / (2 prior_variance).
+    Law: under a fixed draw, forward(x) == the layer with weight_at(draw) and bias_value(draw) at x; and, up to a
+    constant, kl() == E[|weight_at(draw)|^2 + |bias|^2] / (2 prior_variance).
 
     >>> layer = MCDropout(nn.Linear(4, 2), p=0.5)
     >>> layer(torch.randn(3, 4)).shape
     torch.Size([3, 2])
-    >>> zero_columns = (layer.weight(layer.draw((1000,))) == 0).all(-2).float().mean()
+    >>> zero_columns = (layer.weight_at(layer.draw((1000,))) == 0).all(-2).float().mean()
     >>> bool(abs(zero_columns - 0.5) < 0.05)
     True
     """
@@ -112,7 +112,7 @@ class MCDropout(Dropout):
         x = self.drop(x, draw)
         return linear(x, weight, bias) if self.geometry is None else self.geometry.convolve(x, weight, bias)
 
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """W diag(z) / keep at a draw, or W: (*draw.shape, *layer.weight.shape)."""
         weight = wide(self.layer.weight)
         if draw is None:

@@ -16,7 +16,7 @@ LIMIT = 4096
 """Most entries of W for which the dense covariance of vec(W) is made: 16.8 million numbers."""
 _CHUNK = 1 << 22  # numbers of deviations from the mean that are held at a time
 
-_INSTEAD = "sample it instead: layer.weight(layer.draw((n,)))"
+_INSTEAD = "sample it instead: layer.weight_at(layer.draw((n,)))"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -37,7 +37,7 @@ class WHVILinear(StructuredLayer):
 
     Shapes: (..., in_features) -> (..., out_features).
 
-    Law: under a fixed draw, forward(x) == x @ weight(draw).T + bias_value(draw).
+    Law: under a fixed draw, forward(x) == x @ weight_at(draw).T + bias_value(draw).
 
     >>> layer = WHVILinear(100, 200)
     >>> layer(torch.randn(32, 100)).shape, sum(p.numel() for p in layer.parameters())
@@ -84,7 +84,7 @@ class WHVILinear(StructuredLayer):
         axes = 0 if draw is None else x.ndim - 1 - len(draw.shape or ())
         return self.matrix(draw, axes).apply(vector_at(self.g, draw, G, axes), x, bias_at(self.bias, draw, axes))
 
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """W at a draw, or its mean: (*draw.shape, out_features, in_features)."""
         return self.dense(draw)
 

@@ -73,7 +73,7 @@ class MeanField(BayesianLayer):
         if draw is not None and shape and shape == tuple(lead):
             y = self._local(x, draw)
         else:
-            weight = in_precision_of(x, self.weight(draw))
+            weight = in_precision_of(x, self.weight_at(draw))
             y = self.products(x, weight) if shape else self.product(x, weight)
         if self.bias is None:
             return y
@@ -82,7 +82,7 @@ class MeanField(BayesianLayer):
 
     def _local(self, x: Tensor, draw: Draw) -> Tensor:
         """Draws of the outputs in place of the weights: less noise in gradients, one number for each output."""
-        centre = self.product(x, in_precision_of(x, self.weight()))
+        centre = self.product(x, in_precision_of(x, self.weight_at()))
         # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
         with full_precision(x):  # squares leave the range of float16
             variance = self.spread(wide(x))
@@ -95,7 +95,7 @@ class MeanField(BayesianLayer):
         std = wide(self.weights.log_std).exp().reshape(self.weight_shape)
         return self.product(x.square(), std.square())
 
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """The weight at a draw, or its mean: (*draw.shape, *weight_shape).
 
         Where each example has its own draw, forward draws outputs and not weights: the law is the same, the draw is
@@ -125,8 +125,9 @@ class MeanFieldLinear(MeanField):
 
     Shapes: (..., in_features) -> (..., out_features).
 
-    Law: under one fixed draw, or S of them, forward(x) == x @ weight(draw).T + bias_value(draw). With a draw for each
-    example the outputs are drawn, not the weights: ``weight(draw)`` then has the same law, but is another draw.
+    Law: under one fixed draw, or S of them, forward(x) == x @ weight_at(draw).T + bias_value(draw). With a draw for
+    each example the outputs are drawn, not the weights: ``weight_at(draw)`` then has the same distribution, but is
+    another draw.
 
     >>> layer = MeanFieldLinear(128, 1)
     >>> layer(torch.randn(32, 128)).shape, sum(p.numel() for p in layer.parameters())
@@ -193,7 +194,7 @@ class MeanFieldConv2d(Convolutional, MeanField):
     every output has exactly the mean and variance that the weights give it, but outputs that share weights are drawn
     as if they did not. Fixed draws and ``draws="batch"`` use the weights themselves.
 
-    Law: under one fixed draw, or S of them, forward(x) == conv2d(x, weight(draw), bias_value(draw)).
+    Law: under one fixed draw, or S of them, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)).
 
     >>> layer = MeanFieldConv2d(3, 8, 3, padding="same")
     >>> layer(torch.randn(32, 3, 10, 10)).shape, sum(p.numel() for p in layer.parameters())

@@ -65,7 +65,7 @@ def sampling(
             "example": row i of every input has draw i. Or what an earlier block gave, for the same functions again.
         generator: where the seeds come from; default torch's own.
 
-    The value of the block is the draw of each layer, for ``layer.weight(draw)``. Layers that share a posterior share
+    The value of the block is the draw of each layer, for ``layer.weight_at(draw)``. Layers that share a posterior share
     its draw. Copies of a layer do not share its draws, and what is computed again later (``torch.utils.checkpoint``)
     has them only while the block lasts: call ``backward`` inside it then.
 
@@ -73,7 +73,7 @@ def sampling(
     >>> layer, x = WHVILinear(4, 4), torch.randn(3, 4)
     >>> with sampling(layer) as draws:
     ...     y = layer(x)
-    >>> torch.allclose(y, x @ layer.weight(draws[layer]).T + layer.bias_value(draws[layer]), atol=1e-6)
+    >>> torch.allclose(y, x @ layer.weight_at(draws[layer]).T + layer.bias_value(draws[layer]), atol=1e-6)
     True
     """
     layers = bayesian_layers(model)
@@ -126,7 +126,7 @@ def tied(draws: Mapping[BayesianLayer, Draw]) -> dict[nn.Module, Draw | None]:
     >>> one, other = WHVILinear(4, 4), WHVILinear(4, 4)
     >>> other.g, other.scales = one.g, one.scales
     >>> draws = tied({layer: layer.draw() for layer in (one, other)})
-    >>> torch.equal(one.weight(draws[one]), other.weight(draws[other]))
+    >>> torch.equal(one.weight_at(draws[one]), other.weight_at(draws[other]))
     True
     """
     owners: dict[Posterior, tuple[Tensor, int]] = {}

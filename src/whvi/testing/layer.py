@@ -47,12 +47,12 @@ class LayerContract(CompositionContract, ABC):
         """The layer that is not Bayesian, at one weight: F.linear, F.conv2d, ..."""
 
     def test_one_draw_is_the_plain_layer(self, layer: BayesianLayer, inputs: Tensor) -> None:
-        """One draw for all inputs: forward == plain(weight(draw), bias_value(draw)), in value and gradient."""
+        """One draw for all inputs: forward == plain(weight_at(draw), bias_value(draw)), in value and gradient."""
         x = inputs.requires_grad_()
         draw = layer.draw()
         with fixed(layer, draw):
             actual = layer(x)
-        self._same(layer, x, actual, self.plain(layer, x, layer.weight(draw), layer.bias_value(draw)))
+        self._same(layer, x, actual, self.plain(layer, x, layer.weight_at(draw), layer.bias_value(draw)))
 
     def test_several_draws_are_plain_layers(self, layer: BayesianLayer, inputs: Tensor) -> None:
         """S draws: part s of the batch goes through plain layer s."""
@@ -78,7 +78,7 @@ class LayerContract(CompositionContract, ABC):
         x = inputs.requires_grad_()
         with mean_mode(layer):
             actual = layer(x)
-        self._same(layer, x, actual, self.plain(layer, x, layer.weight(), layer.bias_value()))
+        self._same(layer, x, actual, self.plain(layer, x, layer.weight_at(), layer.bias_value()))
 
     def test_sampling_law(self, layer: BayesianLayer, inputs: Tensor) -> None:
         """Outputs of one input have the mean and covariance that the weights give them.
@@ -99,7 +99,7 @@ class LayerContract(CompositionContract, ABC):
     def _same_as_weights(self, layer: BayesianLayer, x: Tensor, together: Tensor, one_by_one: Tensor) -> None:
         """Draws of the outputs (samples, d) have the moments of those that draws of the weights give."""
         draw = layer.draw((self.samples,))
-        weights, biases = layer.weight(draw), layer.bias_value(draw)
+        weights, biases = layer.weight_at(draw), layer.bias_value(draw)
         axes = (0, None if biases is None else 0)
         others = vmap(lambda w, b: self.plain(layer, x.unsqueeze(0), w, b), axes)(weights, biases).flatten(1)
         for columns in (slice(None),) if self.joint else (slice(i, i + 1) for i in range(others.shape[1])):
@@ -210,7 +210,7 @@ class LayerContract(CompositionContract, ABC):
         assert_same_gradients(actual, expected, (x, *layer.parameters()), GRADIENT)
 
     def _part_by_part(self, layer: BayesianLayer, x: Tensor, draw: Draw | None, parts: int) -> Tensor:
-        weights, biases = layer.weight(draw), layer.bias_value(draw)
+        weights, biases = layer.weight_at(draw), layer.bias_value(draw)
         outputs = [
             self.plain(layer, part, weights[i], None if biases is None else biases[i])
             for i, part in enumerate(x.chunk(parts))
@@ -218,7 +218,7 @@ class LayerContract(CompositionContract, ABC):
         return torch.cat(outputs)
 
     def _mean_output(self, layer: BayesianLayer, x: Tensor) -> Tensor:
-        return self.plain(layer, x.unsqueeze(0), layer.weight(), layer.bias_value()).flatten()
+        return self.plain(layer, x.unsqueeze(0), layer.weight_at(), layer.bias_value()).flatten()
 
 
 def fixed(layer: BayesianLayer, draw: Draw | None) -> AbstractContextManager[Draws]:

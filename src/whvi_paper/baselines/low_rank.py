@@ -31,7 +31,7 @@ class LowRankMCDropoutConv2d(Convolutional, Dropout):
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
-    Law: under a fixed draw, forward(x) == conv2d(x, weight(draw), bias_value(draw)).
+    Law: under a fixed draw, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)).
 
     >>> layer = LowRankMCDropoutConv2d(16, 32, 3, rank=4)
     >>> layer(torch.randn(2, 16, 8, 8)).shape, sum(p.numel() for p in layer.parameters())
@@ -81,7 +81,7 @@ class LowRankMCDropoutConv2d(Convolutional, Dropout):
         """Of the output; the geometry is that of the filters."""
         return self.mixing.mean.shape[0]
 
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """U diag(z) V / keep at a draw, or U V: (*draw.shape, out_channels, in_channels, kernel height and width)."""
         filters, mixing = wide(self.filters.mean), wide(self.mixing.mean)
         if draw is not None:

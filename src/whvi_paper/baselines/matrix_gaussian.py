@@ -111,7 +111,7 @@ class MatrixGaussian(BayesianLayer):
         weight = matrix[..., :inputs].reshape(*matrix.shape[:-2], *self.weight_shape)
         return weight, matrix[..., inputs] if self.has_bias else None
 
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """The weight at a draw, or its mean: (*draw.shape, *weight_shape)."""
         return self.split(self.matrix(draw))[0]
 
@@ -138,8 +138,9 @@ class MatrixGaussianLinear(MatrixGaussian):
 
     Shapes: (..., in_features) -> (..., out_features).
 
-    Law: under one fixed draw, or S of them, forward(x) == x @ weight(draw).T + bias_value(draw). With a draw for each
-    example the outputs are drawn, not the weights: ``weight(draw)`` then has the same law, but is another draw.
+    Law: under one fixed draw, or S of them, forward(x) == x @ weight_at(draw).T + bias_value(draw). With a draw for
+    each example the outputs are drawn, not the weights: ``weight_at(draw)`` then has the same distribution, but is
+    another draw.
 
     >>> layer = MatrixGaussianLinear(128, 1)
     >>> layer(torch.randn(32, 128)).shape, layer.mean.shape, layer.input_root.shape
@@ -232,7 +233,7 @@ class MatrixGaussianConv2d(Convolutional, MatrixGaussian):
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
-    Law: under a fixed draw, forward(x) == conv2d(x, weight(draw), bias_value(draw)).
+    Law: under a fixed draw, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)).
 
     >>> layer = MatrixGaussianConv2d(3, 8, 3, padding="same")
     >>> layer(torch.randn(32, 3, 10, 10)).shape, layer.mean.shape

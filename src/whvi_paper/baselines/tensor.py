@@ -44,7 +44,7 @@ class TensorFactorisedLinear(BayesianLayer):
 
     Shapes: (..., in_features) -> (..., out_features).
 
-    Law: under a fixed draw, forward(x) == x @ weight(draw).T + bias_value(draw).
+    Law: under a fixed draw, forward(x) == x @ weight_at(draw).T + bias_value(draw).
 
     >>> layer = TensorFactorisedLinear(256, 256)
     >>> layer
@@ -112,7 +112,7 @@ class TensorFactorisedLinear(BayesianLayer):
         y = linear(h.reshape(*lead, self.rank), first)
         return add_bias(y, bias_at(self.bias, draw, len(lead) - len(shape)))
 
-    def weight(self, draw: Draw | None = None) -> Tensor:
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
         """W at a draw, or W of the mean cores, which is the mean of W: (*draw.shape, out_features, in_features)."""
         product = wide(self.first.mean)
         for core in value_at(self.inner, draw, _INNER).unbind(-3):

@@ -130,7 +130,7 @@ def functions(model: RandomFeatureGP, x: Tensor, samples: int, seed: int) -> Ten
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad(), whvi.sampling(model, samples, generator) as draws:
         draw = draws[model.weights]
-        weights: Tensor = model.weights.weight(draw)[:, 0]  # type: ignore[operator]  # a layer
+        weights: Tensor = model.weights.weight_at(draw)[:, 0]  # type: ignore[operator]  # a layer
         return torch.cat([weights.to(x) @ model.phi(part).mT for part in x.split(TEST_ROWS)], dim=1)
 
 

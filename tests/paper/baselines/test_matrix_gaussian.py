@@ -141,9 +141,9 @@ def test_gradient_at_zero_input_is_finite(make: Make) -> None:
 def test_start(size: int, weight_variance: float | None) -> None:
     layer = MatrixGaussianLinear(size, 200, weight_variance=weight_variance)
     variance = weight_variance or 1 / size
-    assert layer.weight().var().item() == pytest.approx(variance, rel=0.05)
+    assert layer.weight_at().var().item() == pytest.approx(variance, rel=0.05)
     assert (layer.bias_value() == 0).all()
-    spread = (layer.weight(layer.draw((2,))) - layer.weight()).std()
+    spread = (layer.weight_at(layer.draw((2,))) - layer.weight_at()).std()
     assert spread.item() == pytest.approx(math.exp(-2.0) * variance**0.5, rel=0.02)
     assert list(dict(layer.named_parameters())) == ["mean"]
     assert set(layer.state_dict()) == {"mean", "output_root", "output_moment", "input_root", "input_moment"}
@@ -183,6 +183,6 @@ def test_few_rows_and_many_meet_the_same_matrix(rows: int, bias: bool) -> None:
     with wnn.sampling(layer, 3) as draws:
         draw = draws[layer]
         assert draw is not None
-        weight, value = layer.weight(draw), layer.bias_value(draw)
+        weight, value = layer.weight_at(draw), layer.bias_value(draw)
         expected = x.unflatten(0, (3, rows)) @ weight.mT + (0.0 if value is None else value.unsqueeze(-2))
         torch.testing.assert_close(layer(x), expected.flatten(0, 1))

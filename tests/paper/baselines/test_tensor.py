@@ -29,8 +29,8 @@ def test_the_weight_is_the_product_of_the_cores() -> None:
     draw = layer.draw((2,))
     inner = layer.inner.rsample((2,), seed=draw.seed)
     expected = torch.linalg.multi_dot([layer.first.mean, *inner[1], layer.last.mean])
-    torch.testing.assert_close(layer.weight(draw)[1], expected, rtol=1e-12, atol=1e-12)
-    assert_estimate(layer.weight(layer.draw((50_000,))), layer.weight(), 4.5)
+    torch.testing.assert_close(layer.weight_at(draw)[1], expected, rtol=1e-12, atol=1e-12)
+    assert_estimate(layer.weight_at(layer.draw((50_000,))), layer.weight_at(), 4.5)
 
 
 def test_each_example_has_its_own_draw() -> None:
@@ -44,7 +44,7 @@ def test_each_example_has_its_own_draw() -> None:
     draw = draw._replace(shape=(2, 4))
     bias = layer.bias_value(draw)
     assert bias is not None
-    expected = torch.einsum("...oi,...i->...o", layer.weight(draw), x) + bias
+    expected = torch.einsum("...oi,...i->...o", layer.weight_at(draw), x) + bias
     torch.testing.assert_close(y, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -54,7 +54,7 @@ def test_variance_of_a_draw_at_the_start(options: dict[str, Any]) -> None:
     means = []
     for _ in range(30):
         layer = TensorFactorisedLinear(200, 150, **options)
-        means.append(layer.weight(layer.draw((20,))).square().mean())
+        means.append(layer.weight_at(layer.draw((20,))).square().mean())
     assert_estimate(torch.stack(means), torch.tensor(expected), 4.0)
 
 

@@ -18,7 +18,7 @@ def test_numbers_behind_the_figure_are_those_of_samples(posterior: str) -> None:
     layer, count = covariance.make_layer(covariance.INPUTS, posterior), 100_000
     shown = covariance.correlations(layer)
     draw = layer.draw((count,))
-    samples = torch.cat([layer.g.rsample((count,), seed=draw.seed), layer.weight(draw).mT.flatten(1)], 1).detach()
+    samples = torch.cat([layer.g.rsample((count,), seed=draw.seed), layer.weight_at(draw).mT.flatten(1)], 1).detach()
     sampled = samples.T.corrcoef()
     for exact, estimate in ((shown["g"], sampled[:SIZE, :SIZE]), (shown["weight"], sampled[SIZE:, SIZE:])):
         error = (1 - exact.square()) / count**0.5  # of a correlation, for large samples

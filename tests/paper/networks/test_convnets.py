@@ -94,7 +94,7 @@ def test_under_a_fixed_draw_it_is_the_dense_network_with_the_drawn_weights(of: s
         actual = model(x)
         plain = [module for module in dense.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
         for layer, twin in zip(bayesian_layers(model), plain, strict=True):
-            twin.weight.copy_(layer.weight(draws[layer]))
+            twin.weight.copy_(layer.weight_at(draws[layer]))
             assert twin.bias is not None
             bias = layer.bias_value(draws[layer])
             twin.bias.copy_(torch.zeros(()) if bias is None else bias)
@@ -215,7 +215,7 @@ def test_networks_start_from_weights_of_he() -> None:
             found = []
             for _ in range(20):  # a matrix of few random numbers may be off by a factor of two
                 layer = make(*sizes)
-                found.append((layer.weight if isinstance(layer, nn.Linear | nn.Conv2d) else layer.weight()).detach())
+                found.append((layer.weight if isinstance(layer, nn.Linear | nn.Conv2d) else layer.weight_at()).detach())
             fan_in = found[0][0].numel()
             assert float(torch.stack(found).var()) == pytest.approx(2 / fan_in, rel=0.3), name
     assert not dense_linear(3, 4).bias.any()

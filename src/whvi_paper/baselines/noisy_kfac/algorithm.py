@@ -62,7 +62,7 @@ class NoisyKFAC(Algorithm):
     >>> run = NoisyKFAC(learning_rate=0.1).init(layer, Gaussian(variance=0.01, learned=False), n_data=50)
     >>> for step in range(200):
     ...     terms = run.update(x, x @ torch.ones(2, 1), step)
-    >>> torch.allclose(layer.weight(), torch.ones(2), atol=0.1)
+    >>> torch.allclose(layer.weight_at(), torch.ones(2), atol=0.1)
     True
     """
 
