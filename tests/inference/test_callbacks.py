@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import whvi
-from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
+from whvi.errors import ArgumentError, CheckpointError, InputTypeError, UnsupportedError
 from whvi.inference import (
     SGHMC,
     SVI,
@@ -76,6 +76,97 @@ def test_hooks_come_in_order_and_their_state_comes_back(tmp_path: Path) -> None:
     fit(nn.Linear(2, 1), Gaussian(), DATA, steps=3, callbacks=[second, Checkpoint(tmp_path)])
     assert second.calls == ["setup 0", "start 2", "step 3", "after 3 True", "end 3", "close"]
     assert int(second.count) == 3
+
+
+def resumed(folder: Path, earlier: list[Callback], later: list[Callback]) -> None:
+    """Two steps with some callbacks, then one more with others."""
+    for steps, callbacks in ((2, earlier), (3, later)):
+        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=steps, callbacks=[*callbacks, Checkpoint(folder)])
+
+
+class Stateless(Callback):
+    name: ClassVar[str] = "mine"
+
+    restored: int = 0
+
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
+        assert (tensors, numbers) == ({}, {})
+        self.restored += 1
+
+
+def test_a_name_without_a_state_is_resumed(tmp_path: Path) -> None:
+    later = Stateless()
+    resumed(tmp_path, [Stateless()], [later])
+    assert later.restored == 1
+
+
+@pytest.mark.parametrize("name", ["run", "model", "identity", "stopped", "callbacks"])
+def test_a_callback_may_have_the_name_of_a_part_of_the_run(name: str, tmp_path: Path) -> None:
+    class Named(Told):
+        pass
+
+    Named.name = name
+    earlier, later = Named(), Named()
+    resumed(tmp_path, [earlier], [later])
+    assert (int(earlier.count), int(later.count)) == (2, 3)
+
+
+def test_a_callback_that_the_earlier_run_did_not_have_starts_afresh(tmp_path: Path) -> None:
+    later = Told()
+    resumed(tmp_path, [], [later])
+    assert int(later.count) == 1
+    again = Told()
+    fit(nn.Linear(2, 1), Gaussian(), DATA, steps=4, callbacks=[again, Checkpoint(tmp_path)])
+    assert int(again.count) == 2
+
+
+class Unnamed(Told):
+    name: ClassVar[str] = ""
+
+
+class Dotted(Told):
+    name: ClassVar[str] = "to.ld"
+
+
+class Strict(Told):
+    """Belongs to runs of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "message"),
+    [
+        ([Told(), Told()], r"2 callbacks have the name 'told' \(Told and Told\)"),
+        ([EarlyStopping("elbo"), EarlyStopping("elbo")], "2 callbacks have the name 'early_stopping'"),
+        ([History(2), History(3)], "2 callbacks have the name 'history'"),
+        ([Unnamed()], 'Unnamed has a state or an identity, but no name .*: name = "unnamed"'),
+        ([Dotted()], "must not have a dot, got 'to.ld' of Dotted"),
+    ],
+)
+def test_states_that_a_checkpoint_could_not_tell_apart_are_refused(callbacks: list[Callback], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=1, callbacks=callbacks)
+
+
+@pytest.mark.parametrize("replicas", [False, True])
+def test_the_identity_of_a_callback_must_agree(replicas: bool, tmp_path: Path) -> None:
+    def run(kind: str, steps: int) -> None:
+        callbacks = [Strict(kind), Checkpoint(tmp_path)]
+        if replicas:
+            fit_replicas([nn.Linear(2, 1)], [Gaussian()], [DATA], steps=steps, callbacks=callbacks)
+        else:
+            fit(nn.Linear(2, 1), Gaussian(), DATA, steps=steps, callbacks=callbacks)
+
+    run("one", 1)
+    run("one", 2)
+    with pytest.raises(CheckpointError, match=r"callbacks.told.kind was 'one' and is 'other'"):
+        run("other", 3)
 
 
 def test_it_is_closed_where_a_run_fails() -> None:

@@ -36,7 +36,7 @@ def test_it_goes_on_where_0_1_ended(tmp_path: Path) -> None:
     assert 0.0 < float(moved.abs().max()) < 0.1  # two steps of Adam at this rate
     kept = checkpoint.load(tmp_path / "run")
     assert float(kept.tensors["run.optimiser.0.step"]) == STEPS + 2
-    assert torch.equal(kept.tensors["history.steps"][:STEPS], saved.tensors["history.steps"])
+    assert torch.equal(kept.tensors["callbacks.history.steps"][:STEPS], saved.tensors["history.steps"])
 
 
 def test_another_run_of_0_1_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Run
 from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, History, Progress
+from whvi.inference.callbacks.base import check_names
 from whvi.inference.loop import Loop, training
 from whvi.inference.map import MAP
 from whvi.inference.old_keywords import OldKeywords, in_new_words
@@ -134,7 +135,6 @@ def fit(
             "data": batches.identity(),
             **({} if transform is None else {"transform": describe(transform)}),
             **run.identity(),
-            **{name: value for c in all_callbacks for name, value in c.identity().items() if value is not None},
             **anatomy(model),
             **anatomy(likelihood, "likelihood"),
             "fixed": digest(*likelihood.buffers()),
@@ -244,10 +244,11 @@ def _callbacks(given: Sequence[Callback]) -> list[Callback]:
     for one in given:
         if not isinstance(one, Callback):
             raise InputTypeError(f"callbacks must be Callbacks, such as Every(100, function), got {type(one).__name__}")
+    check_names(given)
     histories = [one for one in given if isinstance(one, History)]
     bars = [] if any(isinstance(one, Progress) for one in given) else [Progress()]
     # A history collects for one fit: the caller's own stays as it is, and can serve another.
-    first = History(histories[-1].every) if histories else History()
+    first = History(histories[0].every) if histories else History()
     last = [one for one in given if isinstance(one, Checkpoint)]  # it restores the others, and saves them
     return [first, *(one for one in given if not isinstance(one, History | Checkpoint)), *bars, *last]
 

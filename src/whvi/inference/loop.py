@@ -40,7 +40,7 @@ class Loop:
     likelihood: Likelihood
     noise: Callable[[], Any]
     identity: Callable[[], dict[str, Any]]
-    """What tells this run from others."""
+    """What tells this run from others, but for its callbacks."""
     history: History
     callbacks: Sequence[Callback]
     """The history is one of them."""
@@ -104,16 +104,16 @@ class Loop:
         """All that the run goes on from, as tensors and JSON."""
         tensors = self.module_tensors()
         tensors |= {f"run.{name}": tensor for name, tensor in self.run.tensors().items()}
-        numbers: dict[str, Any] = {
-            "identity": self.identity(),
+        states: dict[str, Any] = {}
+        for callback in self._named():
+            own, states[callback.name] = callback.state()
+            tensors |= {f"callbacks.{callback.name}.{name}": tensor for name, tensor in own.items()}
+        numbers = {
+            "identity": self._described(),
             "run": self.run.numbers(),
             "stopped": self.history.stopped,
+            "callbacks": states,
         }
-        for callback in self.callbacks:
-            own, state = callback.state()
-            if own or state:
-                tensors |= {f"{callback.name}.{name}": tensor for name, tensor in own.items()}
-                numbers[callback.name] = state
         return tensors, numbers
 
     def restore(self, saved: checkpoint.Checkpoint, folder: object) -> None:
@@ -125,12 +125,12 @@ class Loop:
                 "choose another folder"
             )
         try:
-            check_same(state["identity"], self.identity(), folder)
+            check_same(state["identity"], self._described(), folder)
             self.load_modules(tensors)
             self.run.restore(_below("run.", tensors), state["run"])
-            for callback in self.callbacks:
-                if callback.name:
-                    callback.restore(_below(f"{callback.name}.", tensors), state[callback.name])
+            for callback in self._named():
+                if callback.name in state["callbacks"]:  # else the earlier run had none, and it starts afresh
+                    callback.restore(_below(f"callbacks.{callback.name}.", tensors), state["callbacks"][callback.name])
         except KeyError as error:
             raise CheckpointError(
                 f"the checkpoint in {folder} lacks {error}: it is whole, but of another kind of run; "
@@ -138,6 +138,15 @@ class Loop:
             ) from None
         # A callback may decide otherwise now; what early stopping found stays found.
         self.history.stopped = "early" if state["stopped"] == "early" else "steps"
+
+    def _named(self) -> list[Callback]:
+        """The callbacks that a checkpoint holds."""
+        return [callback for callback in self.callbacks if callback.name]
+
+    def _described(self) -> dict[str, Any]:
+        """What tells this run from others, and what its callbacks must have in common."""
+        own = {callback.name: identity for callback in self._named() if (identity := callback.identity())}
+        return {**self.identity(), "callbacks": own}
 
     def module_tensors(self) -> dict[str, Tensor]:
         """The tensors of the modules, by name."""

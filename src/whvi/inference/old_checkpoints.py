@@ -9,6 +9,8 @@ _HASH = re.compile(r"(\S+) [0-9a-f]{12}")
 _SETTINGS = {"beta": "kl_weight", "optimiser": "optimizer"}
 _ADDED = {"Plan": {"terms": 1}}
 """What classes have now and had not then, as it was."""
+_CALLBACKS = {"history": "history", "watch": "early_stopping"}
+"""What kept a state then, and the callback that does now."""
 
 
 def translated(saved: Checkpoint) -> Checkpoint:
@@ -25,8 +27,22 @@ def translated(saved: Checkpoint) -> Checkpoint:
             for one in (algorithm if isinstance(algorithm, list) else [algorithm])
         ]
         state["identity"]["algorithm"] = settings if isinstance(algorithm, list) else settings[0]
-    tensors = {f"watch.{name}" if name.startswith("best.") else name: t for name, t in saved.tensors.items()}
-    return Checkpoint(saved.step, tensors, state)
+    if "callbacks" in state:
+        return Checkpoint(saved.step, saved.tensors, state)
+    identity = state.get("identity", {})
+    stopping, rows = identity.pop("early_stopping", None), identity.pop("validation", None)
+    own = {} if stopping is None else {"early_stopping": {**stopping, **({} if rows is None else {"validation": rows})}}
+    state["identity"] = {**identity, "callbacks": own}
+    state["callbacks"] = {_CALLBACKS[name]: state.pop(name) for name in tuple(state) if name in _CALLBACKS}
+    return Checkpoint(saved.step, {_with_callbacks(name): tensor for name, tensor in saved.tensors.items()}, state)
+
+
+def _with_callbacks(name: str) -> str:
+    """The name of a tensor now."""
+    owner, _, rest = name.partition(".")
+    if owner == "best":
+        return f"callbacks.early_stopping.{name}"
+    return f"callbacks.{_CALLBACKS[owner]}.{rest}" if owner in _CALLBACKS else name
 
 
 def _renamed(value: Any) -> Any:

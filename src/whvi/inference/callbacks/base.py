@@ -1,11 +1,13 @@
 """What a callback is, and what it is told."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
+from whvi.errors import ArgumentError
 from whvi.inference.algorithm import Run, Terms
 
 if TYPE_CHECKING:  # they need this file
@@ -50,7 +52,7 @@ class Callback:
     reason: ClassVar[str] = "callback"
     """What ``History.stopped`` says of a run that it ended."""
     name: ClassVar[str] = ""
-    """Under which a checkpoint holds its state; needed where it has one."""
+    """Under which a checkpoint holds its state and identity; needed where it has one, and its own in each fit."""
 
     def setup(self, moment: Moment) -> None:
         """Before all else: look at the fit, take what is needed, go back to where an earlier call ended."""
@@ -79,4 +81,23 @@ class Callback:
         return {}, {}
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go on from what ``state`` gave."""
+        """Go on from what ``state`` gave; not called where the run that is resumed had no callback of this name."""
+
+
+def check_names(callbacks: Sequence[Callback]) -> None:
+    """Raise ArgumentError unless a checkpoint can tell the states of all callbacks apart."""
+    for one in callbacks:
+        kind = type(one)
+        if not one.name and (kind.state is not Callback.state or kind.identity is not Callback.identity):
+            raise ArgumentError(
+                f"{kind.__name__} has a state or an identity, but no name that a checkpoint could keep it under; give "
+                f'the class one: name = "{kind.__name__.lower()}"'
+            )
+        if "." in one.name:  # it would end somewhere within the names of tensors
+            raise ArgumentError(f"the name of a callback must not have a dot, got {one.name!r} of {kind.__name__}")
+    for name, times in Counter(one.name for one in callbacks if one.name).items():
+        if times > 1:
+            kinds = " and ".join(type(one).__name__ for one in callbacks if one.name == name)
+            raise ArgumentError(
+                f"{times} callbacks have the name {name!r} ({kinds}); keep one, or give each its own name"
+            )

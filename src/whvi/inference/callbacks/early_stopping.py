@@ -31,7 +31,7 @@ class EarlyStopping(Callback):
 
     everywhere: ClassVar[bool] = True  # all processes stop, and go back to the best
     reason: ClassVar[str] = "early"
-    name: ClassVar[str] = "watch"
+    name: ClassVar[str] = "early_stopping"
 
     def __init__(
         self,
@@ -115,9 +115,8 @@ class EarlyStopping(Callback):
     def identity(self) -> dict[str, Any]:
         """Settings, and the rows."""
         names = ("monitor", "every", "patience", "margin", "samples")
-        settings = {"class": type(self).__name__, **{name: getattr(self, name) for name in names}}
-        rows = None if self.validation is None else digest(*self.validation)
-        return {"early_stopping": settings, "validation": rows}
+        rows = {} if self.validation is None else {"validation": digest(*self.validation)}
+        return {"class": type(self).__name__, **{name: getattr(self, name) for name in names}, **rows}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The best value so far, the tensors from there, and the mean that is being taken."""
