@@ -22,9 +22,10 @@ from torch import nn
 from whvi.inference import SVI, Constant, CosineDecay, LinearWarmup, PowerDecay, Scaled, fit_replicas
 from whvi.inference.compiled import can_compile
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi_paper.baselines import GaussianFactorsLinear
 from whvi_paper.bench.record import keep
 from whvi_paper.data import Split, load, split
-from whvi_paper.networks.perceptrons import DROPOUT, mean_field
+from whvi_paper.networks.perceptrons import DROPOUT, low_rank, mean_field
 from whvi_paper.recipe import configuration, profile
 from whvi_paper.training import Standardised, evaluate, final_elbo, make_likelihood, outputs_of
 
@@ -79,6 +80,12 @@ def scaled(factor: float) -> Callable[[int, int], nn.Module]:
     return lambda inputs, outputs: WHVILinear(inputs, outputs, weight_variance=2.0 * factor / inputs)
 
 
+def unit_factors(inputs: int, outputs: int) -> nn.Module:
+    """Low-rank layers whose factors have a standard normal prior."""
+    rank = low_rank(inputs, outputs).rank
+    return GaussianFactorsLinear(inputs, outputs, rank, prior_variance=rank)
+
+
 _FIFTH = "KL warm-up over a fifth"
 VARIANTS = {
     "no KL warm-up": Variant(),
@@ -109,6 +116,9 @@ VARIANTS = {
     ),
     f"T = 4, {_FIFTH}, KL times 0.3": Variant(warm_up=0.2, kl_weight=0.3, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, KL times 0.1": Variant(warm_up=0.2, kl_weight=0.1, layer=whvi(terms=4)),
+    "low rank": Variant(layer=low_rank, last=mean_field),
+    f"low rank, {_FIFTH}": Variant(warm_up=0.2, layer=low_rank, last=mean_field),
+    f"low rank, {_FIFTH}, factors N(0, 1)": Variant(warm_up=0.2, layer=unit_factors, last=mean_field),
     "MFG, rate 1e-3": Variant(rate=1e-3, layer=MeanFieldLinear),
     "MFG": Variant(layer=MeanFieldLinear),
     "MFG, prior N(0, 1 / inputs), rate 1e-3": Variant(rate=1e-3, layer=mean_field, last=mean_field),

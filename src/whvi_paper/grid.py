@@ -70,7 +70,7 @@ def _job(
         **more,
     }
     inputs = tuple({**common, "split": index, "seed": index} for index in range(settings["splits"]))
-    dense = 1.0 if method == "whvi" else 1.0 + (width / 128) ** 2
+    dense = 1.0 if method.startswith("whvi") else 1.0 + (width / 128) ** 2
     return Job(exhibit, f"{method} {dataset} {depth}x{width}", inputs, train, cost=dense * depth * steps / 8000)
 
 

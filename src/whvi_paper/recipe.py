@@ -85,6 +85,10 @@ SHALLOW = Recipe(
     {"mfg": 20_200, "nng": 40_400},
 )
 """Of regression with one layer, where methods are not compared by their bounds: WHVI infers its scales, too."""
+TERMS = Recipe(
+    {method: {"kl_warm_up": _WARM_UP} for method in ("whvi-t2", "whvi-t4", "whvi-t8", "low-rank")}, {"mfg": 20_200}
+)
+"""Of WHVI with several terms and its rivals, for both tasks: MC dropout has as many steps as WHVI."""
 
 
 def algorithm(method: str, settings: Configuration, steps: int) -> SVI | NoisyKFAC:

@@ -16,7 +16,7 @@ from whvi.nn import (
     MeanFieldLinear,
 )
 from whvi.testing import LayerContract, perturb
-from whvi_paper.baselines import LowRankMCDropoutConv2d, TensorFactorisedLinear
+from whvi_paper.baselines import GaussianFactorsLinear, LowRankMCDropoutConv2d, TensorFactorisedLinear
 
 F64: dict[str, Any] = {"dtype": torch.float64}
 CONV: dict[str, Any] = {"stride": (1, 2), "padding": 2, "dilation": (2, 1)}
@@ -61,6 +61,8 @@ class BaselineContract(LayerContract):
         Case(lambda: MeanFieldLinear(5, 3, **F64)),
         Case(lambda: MeanFieldLinear(5, 3, False, **F64)),
         Case(lambda: FullCovarianceLinear(5, 3, **F64)),
+        Case(lambda: GaussianFactorsLinear(5, 3, rank=2, prior_variance=0.5, **F64)),
+        Case(lambda: GaussianFactorsLinear(5, 3, 2, False, **F64)),
     ],
 )
 class TestMeanField(BaselineContract):

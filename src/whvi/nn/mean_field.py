@@ -30,6 +30,14 @@ from whvi.posterior.spec import Spec
 _WEIGHT = 0  # stream of noise
 
 
+def drawn_outputs(centre: Tensor, variance: Tensor, seed: Tensor, offset: int) -> Tensor:
+    """Independent normals of a mean and a variance, as the outputs of a map with independent Gaussian weights are."""
+    # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
+    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
+    noise = standard_normal(centre, tuple(centre.shape), seed, offset)
+    return torch.addcmul(centre, variance.sqrt().to(centre.dtype), noise.to(centre.dtype))
+
+
 class MeanField(BayesianLayer):
     """A map that is linear in x, under independent Gaussian weights; a subclass says which map.
 
@@ -83,12 +91,9 @@ class MeanField(BayesianLayer):
     def _local(self, x: Tensor, draw: Draw) -> Tensor:
         """Draws of the outputs in place of the weights: less noise in gradients, one number for each output."""
         centre = self.product(x, in_precision_of(x, self.weight_at()))
-        # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
         with full_precision(x):  # squares leave the range of float16
             variance = self.spread(wide(x))
-            variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-        noise = standard_normal(x, tuple(centre.shape), draw.seed, _WEIGHT * STREAM)
-        return torch.addcmul(centre, variance.sqrt().to(centre.dtype), noise.to(centre.dtype))
+        return drawn_outputs(centre, variance, draw.seed, _WEIGHT * STREAM)
 
     def spread(self, x: Tensor) -> Tensor:
         """The variance that independent weights give the outputs, without that of the bias."""

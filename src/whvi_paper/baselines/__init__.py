@@ -1,11 +1,13 @@
 """What the paper compares WHVI with and nothing else needs: layers with other posteriors, and noisy K-FAC."""
 
+from whvi_paper.baselines.gaussian_factors import GaussianFactorsLinear
 from whvi_paper.baselines.low_rank import LowRankMCDropoutConv2d
 from whvi_paper.baselines.matrix_gaussian import MatrixGaussianConv2d, MatrixGaussianLinear
 from whvi_paper.baselines.noisy_kfac import NoisyKFAC
 from whvi_paper.baselines.tensor import TensorFactorisedLinear
 
 __all__ = [
+    "GaussianFactorsLinear",
     "LowRankMCDropoutConv2d",
     "MatrixGaussianConv2d",
     "MatrixGaussianLinear",

@@ -24,6 +24,7 @@ from whvi_paper.exhibits import (
     reliability,
     structures,
     tensor,
+    terms,
     toy,
     transform_time,
     uci_regression,
@@ -53,8 +54,8 @@ class Exhibit(Protocol):
 
 _MODULES = (
     covariance, complexity, structures, tensor, toy, uci_regression, yacht_width, uci_shallow, uci_widths,
-    classification, convnets, reliability, out_of_distribution, filters, capacity, inference_time, prediction_cost,
-    transform_time, approximation, gaussian_processes, process_cost,
+    classification, terms, convnets, reliability, out_of_distribution, filters, capacity, inference_time,
+    prediction_cost, transform_time, approximation, gaussian_processes, process_cost,
 )  # fmt: skip
 EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}
 """All exhibits by name, in the order of the report."""

@@ -1,13 +1,14 @@
 """Perceptrons of the paper and of the methods it compares with: one function, and a table of each method's layers."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from torch import nn
 
 from whvi.errors import ArgumentError
 from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
-from whvi_paper.baselines import MatrixGaussianLinear, TensorFactorisedLinear
+from whvi_paper.baselines import GaussianFactorsLinear, MatrixGaussianLinear, TensorFactorisedLinear
 
 Layer = Callable[[int, int], nn.Module]
 """Makes a layer of so many inputs and outputs."""
@@ -17,29 +18,38 @@ DROPOUT = 0.005
 """The paper's rate."""
 
 
-def structured(structure: str = "SHGHS", scales: str = "optimised", posterior: str = "diagonal") -> Layer:
-    """WHVI layers of a structure; their scales are "optimised" or have a posterior of their own."""
-    return lambda inputs, outputs: WHVILinear(inputs, outputs, structure=structure, scales=scales, posterior=posterior)
-
-
 def mean_field(inputs: int, outputs: int) -> nn.Module:
     """Mean field whose prior leaves the size of activations as it is: under N(0, 1) it prunes wide networks."""
     return MeanFieldLinear(inputs, outputs, prior_variance=1.0 / inputs)
 
 
+def low_rank(inputs: int, outputs: int) -> GaussianFactorsLinear:
+    """Gaussian factors of such a rank that they have about as many parameters as WHVI with four terms.
+
+    >>> layers = low_rank(100, 128), WHVILinear(100, 128, terms=4)
+    >>> [sum(p.numel() for p in layer.parameters()) for layer in layers]
+    [2080, 2304]
+    """
+    wanted = sum(p.numel() for p in WHVILinear(inputs, outputs, terms=4, device="meta").parameters())
+    rank = max(1, (wanted - 2 * outputs) // (2 * (inputs + outputs)))
+    return GaussianFactorsLinear(inputs, outputs, rank, prior_variance=1.0 / inputs)
+
+
 METHODS: dict[str, tuple[Layer, Layer]] = {
-    "whvi": (structured(), MeanFieldLinear),
-    "nf-whvi": (structured(posterior=f"planar:{FLOWS}"), MeanFieldLinear),
+    "whvi": (WHVILinear, MeanFieldLinear),
+    **{f"whvi-t{terms}": (partial(WHVILinear, terms=terms), MeanFieldLinear) for terms in (2, 4, 8)},
+    "nf-whvi": (partial(WHVILinear, posterior=f"planar:{FLOWS}"), MeanFieldLinear),
     "mfg": (mean_field, mean_field),
+    "low-rank": (low_rank, mean_field),
     "mcd": (lambda i, o: MCDropout(nn.Linear(i, o), DROPOUT),) * 2,
     "nng": (lambda i, o: MatrixGaussianLinear(i, o, weight_variance=2.0 / i), MatrixGaussianLinear),
     "tensor": (TensorFactorisedLinear, MeanFieldLinear),
-    "GH": (structured("GH"), MeanFieldLinear),
-    "S_var H G H": (structured("SHGH", "diagonal"), MeanFieldLinear),
-    "S_opt H G H": (structured("SHGH"), MeanFieldLinear),
-    "S_var H G H S_var H": (structured("SHGHSH", "diagonal"), MeanFieldLinear),
-    "S_opt H G H S_opt H": (structured("SHGHSH"), MeanFieldLinear),
-    "S_var H G H S_var": (structured(scales="diagonal"), MeanFieldLinear),
+    "GH": (partial(WHVILinear, structure="GH"), MeanFieldLinear),
+    "S_var H G H": (partial(WHVILinear, structure="SHGH", scales="diagonal"), MeanFieldLinear),
+    "S_opt H G H": (partial(WHVILinear, structure="SHGH"), MeanFieldLinear),
+    "S_var H G H S_var H": (partial(WHVILinear, structure="SHGHSH", scales="diagonal"), MeanFieldLinear),
+    "S_opt H G H S_opt H": (partial(WHVILinear, structure="SHGHSH"), MeanFieldLinear),
+    "S_var H G H S_var": (partial(WHVILinear, scales="diagonal"), MeanFieldLinear),
 }
 """Name of a method: its hidden layers, and its last one. The paper's last layer under WHVI is mean field."""
 

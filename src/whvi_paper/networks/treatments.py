@@ -79,6 +79,7 @@ FILTERS: dict[str, MakeFilters] = {
     "nng": matrix_gaussian_filters,
     "whvi": WHVIConv2d,
     "whvi-own-g": partial(WHVIConv2d, share_g=False),
+    "whvi-t4": partial(WHVIConv2d, terms=4),
     "whvi-SHGHSH": partial(WHVIConv2d, structure="SHGHSH"),
     "low-rank-mcd": low_rank_filters,
 }
@@ -95,6 +96,7 @@ TREATMENTS: dict[str, tuple[str, str]] = {
     "nf-whvi": ("nf-whvi", "mcd"),
     "whvi-filters": ("whvi", "whvi"),
     "whvi-filters-own-g": ("whvi", "whvi-own-g"),
+    "whvi-filters-t4": ("whvi", "whvi-t4"),
     "whvi-filters-SHGHSH": ("whvi", "whvi-SHGHSH"),
     "low-rank-mcd": ("whvi", "low-rank-mcd"),
 }

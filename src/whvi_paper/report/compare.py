@@ -1,6 +1,6 @@
 """The table that sets our numbers beside the paper's."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan
 
 from whvi.errors import ArgumentError
@@ -70,6 +70,34 @@ def _field(cells: dict[tuple[str, str, str], Entry], row: str, metric: str, meth
     ours = cells.get((row, metric, "whvi"))
     text = f"{target(best):.{best.paper_decimals}f}\n{label(best.method)}"
     return TextCell(text) if ours is None else TextCell(text, tone(against(ours, best)))
+
+
+def method_table(
+    title: str,
+    entries: Iterable[Entry],
+    methods: Mapping[str, str],
+    usual: int | None = None,
+    text: Callable[[Entry], str] | None = None,
+) -> Table:
+    """One row for each dataset and one column for each method, whose labels are given; for one metric of each.
+
+    A field is as in ``comparison_table``, or says something else of the entry: ``text``. What was not run is a dash.
+
+    >>> cell = Entry("terms", "whvi", "yacht", "mlp", 2, 128, "mnll", 1.19, 0.07, 8, parameters=1541)
+    >>> table = method_table("Parameters", [cell], {"whvi": "T = 1", "mcd": "MCD"}, text=lambda e: str(e.parameters))
+    >>> table.head, [cell.text for cell in table.rows[0]]
+    (['dataset', 'T = 1', 'MCD'], ['yacht', '1541', '–'])
+    """
+    fields = {
+        (entry.dataset, entry.method): comparison_cell(entry, usual) if text is None else TextCell(text(entry))
+        for entry in entries
+    }
+    absent = TextCell("–", note="not run")
+    rows = [
+        [TextCell(dataset), *(fields.get((dataset, method), absent) for method in methods)]
+        for dataset in dict.fromkeys(dataset for dataset, _ in fields)
+    ]
+    return Table(title, ["dataset", *methods.values()], rows)
 
 
 def comparison_cell(entry: Entry, usual: int | None = None) -> TextCell:

@@ -52,8 +52,16 @@ def runs(entry: Entry) -> Hashable:
 
 
 def once(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries without those that are the same metric of the same runs, which several exhibits may show."""
-    return list({(runs(entry), entry.metric): entry for entry in entries}.values())
+    """The entries without those that are the same metric of the same runs, which several exhibits may show.
+
+    One that stands beside a number of the paper stays.
+    """
+    found: dict[Hashable, Entry] = {}
+    for entry in entries:
+        key = runs(entry), entry.metric
+        if key not in found or target(entry) is not None:
+            found[key] = entry
+    return list(found.values())
 
 
 def cell_key(entry: Entry) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from whvi_paper.runner import run
 from whvi_paper.store import Store
 
 
-@pytest.mark.parametrize("name", ["uci-regression", "uci-shallow", "yacht-width", "classification", "tensor"])
+@pytest.mark.parametrize("name", ["uci-regression", "uci-shallow", "yacht-width", "classification", "tensor", "terms"])
 def test_a_smoke_run_can_be_shown(name: str, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHVI_DATA", str(data_dir))
     jobs = find(name).jobs("smoke")

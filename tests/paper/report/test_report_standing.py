@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from samples import DATASETS, METHODS, entry, regression
@@ -11,7 +12,15 @@ from whvi.errors import ArgumentError
 from whvi_paper.blocks import Tone
 from whvi_paper.report import comparison_table, entries_json, terminal_tables, tone
 from whvi_paper.report.compare import printed
-from whvi_paper.report.standing import against_best, counts, deviation
+from whvi_paper.report.standing import against_best, counts, deviation, once
+
+
+def test_runs_that_two_exhibits_show_count_once_beside_the_papers_number() -> None:
+    beside = replace(entry(), records=("a", "b"))
+    alone = replace(beside, exhibit="terms", paper_mean=None, paper_std=None, paper_corrected=None)
+    other = replace(alone, records=("c",))
+    for order in ([beside, alone, other], [alone, other, beside]):
+        assert set(once(order)) == {beside, other}
 
 
 @pytest.mark.parametrize(
