@@ -163,6 +163,12 @@ MISTAKES = (
         "x.unsqueeze(-2))[..., 0, :], bias)",
     ),
     Mistake(
+        "the transpose of a permutation is the permutation",
+        "structure/matrix.py",
+        "return permutation.argsort(-1)",
+        "return permutation.clone()",
+    ),
+    Mistake(
         "the KL of terms is counted twice",
         "nn/base.py",
         "return total_kl(self.kl_pairs())",
@@ -231,6 +237,7 @@ SELECTION = (
     "tests/posterior/test_flow.py::test_log_determinant_is_that_of_the_jacobian[0]",
     "tests/posterior/test_prior.py::test_a_variance_is_a_variance",
     "tests/structure/test_structure.py::test_dense_is_the_product_of_the_letters[SHGHS-stack-3x7-own]",
+    "tests/structure/test_structure.py::test_dense_is_the_product_of_the_letters[SHGPHS-stack-8x2-shared]",
     "tests/likelihoods/test_likelihoods.py::test_log_prob_is_that_of_the_law[scalar]",
     "tests/inference/test_elbo.py::test_parts_are_what_they_are_called",
     "tests/inference/test_elbo.py::test_a_batch_counts_for_all_rows",

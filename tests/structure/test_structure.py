@@ -6,10 +6,12 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.ops.reference import hadamard
-from whvi.structure import StructuredMatrix, make_plan, parse
+from whvi.structure import StructuredMatrix, make_plan, parse, random_permutation
+from whvi.structure.matrix import inverse
 from whvi.testing import MatrixCase, StructureContract, assert_close, cover_pairs
 
 WORDS = ("GH", "SHGH", "SHGHS", "SHGHSH", "G", "HG", "HGH", "SGS", "HSHGHSHS")
+PERMUTED = ("SHGPHS", "SPHGHS", "SHGHPS", "PG", "HPGPH", "PSHPGHSP")
 SHAPES = (
     ("stack", 3, 7),
     ("stack", 8, 8),
@@ -32,10 +34,13 @@ def make_case(word: str, layout: str, inputs: int, outputs: int, shared: bool) -
 
     scales = [leaf(*plan.block_shape) for _ in range(structure.scales)]
     g = leaf(plan.size) if shared else leaf(*plan.block_shape)
-    return MatrixCase(StructuredMatrix(structure, plan, scales, shared=shared), g, leaf(4, inputs))
+    fixed = [random_permutation(plan.block_shape) for _ in range(structure.permutations)]
+    return MatrixCase(StructuredMatrix(structure, plan, scales, fixed, shared=shared), g, leaf(4, inputs))
 
 
-CASES = cover_pairs(WORDS, SHAPES, (True, False), first=[("SHGHS", SHAPES[0], False)])
+CASES = cover_pairs(
+    (*WORDS, *PERMUTED), SHAPES, (True, False), first=[("SHGHS", SHAPES[0], False), ("SHGPHS", SHAPES[3], True)]
+)
 NAMES = [f"{w}-{s[0]}-{s[1]}x{s[2]}-{'shared' if shared else 'own'}" for w, s, shared in CASES]
 
 
@@ -52,10 +57,15 @@ def written_out(case: MatrixCase) -> Tensor:
     blocks = []
     for k in range(plan.blocks):
         scales = iter(s if s.ndim == 1 else s[k] for s in matrix.scales)
+        fixed = iter(torch.eye(plan.size).double()[p if p.ndim == 1 else p[k]] for p in matrix.permutations)
         g = case.g if case.g.ndim == 1 else case.g[k]
         block = torch.eye(plan.size, dtype=torch.float64)
         for letter in matrix.structure.word:
-            block = block @ (transform if letter == "H" else torch.diag(g if letter == "G" else next(scales)))
+            if letter == "P":
+                factor = next(fixed)
+            else:
+                factor = transform if letter == "H" else torch.diag(g if letter == "G" else next(scales))
+            block = block @ factor
         blocks.append(block.flatten()[: plan.in_features] if plan.layout == "reshape" else block)
     if plan.layout == "reshape":
         return torch.stack(blocks)
@@ -87,13 +97,13 @@ def test_gain_is_the_mean_square_of_the_entries(word: str, shared: bool) -> None
         assert_close(gain[..., m], mean.mean() if shared else mean, 1e-12)
 
 
-@pytest.mark.parametrize("word", ["SHGHSH", "GH", "HSHGHS"])
+@pytest.mark.parametrize("word", ["SHGHSH", "GH", "HSHGHS", "SPHGHS", "SHGPHS"])
 def test_gain_refuses_other_structures(word: str) -> None:
     with pytest.raises(UnsupportedError, match=word):
         make_case(word, "embed", 4, 4, True).matrix.gain()
 
 
-@pytest.mark.parametrize("word", ["", "H", "SHHG", "SSG", "GG", "shghs", "SHGHX", "SHGHS "])
+@pytest.mark.parametrize("word", ["", "H", "SHHG", "SSG", "SHGPPHS", "GG", "shghs", "SHGHX", "SHGHS "])
 def test_bad_words_are_quoted(word: str) -> None:
     with pytest.raises(ArgumentError, match=f"'{word}'"):
         parse(word)
@@ -139,3 +149,20 @@ def test_bad_plans_name_the_argument() -> None:
 def test_scales_must_be_as_many_as_the_word_has() -> None:
     with pytest.raises(ArgumentError, match="2 scales, got 1"):
         StructuredMatrix(parse("SHGHS"), make_plan("stack", 4, 4), [torch.ones(4)])
+
+
+def test_permutations_must_be_as_many_as_the_word_has() -> None:
+    scales = [torch.ones(4)] * 2
+    with pytest.raises(ArgumentError, match="'SHGPHS' has 1 permutations, got 0"):
+        StructuredMatrix(parse("SHGPHS"), make_plan("stack", 4, 4), scales)
+    with pytest.raises(ArgumentError, match="'SHGHS' has 0 permutations, got 1"):
+        StructuredMatrix(parse("SHGHS"), make_plan("stack", 4, 4), scales, [torch.arange(4)])
+
+
+def test_a_permutation_is_uniform_and_its_inverse_takes_it_back() -> None:
+    drawn = random_permutation((6000, 3), generator=torch.Generator().manual_seed(0))
+    assert (drawn.sort(-1).values == torch.arange(3)).all()
+    assert (drawn.gather(-1, inverse(drawn)) == torch.arange(3)).all()
+    counts = (drawn * torch.tensor([9, 3, 1])).sum(-1).unique(return_counts=True)[1]
+    assert len(counts) == 6
+    assert ((counts - 1000).abs() < 5 * (6000 * 5 / 36) ** 0.5).all()

@@ -1,6 +1,6 @@
 """A Bayesian layer in the place of a dense one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log, prod, sqrt
 from typing import Any, NamedTuple
@@ -74,6 +74,14 @@ class Made(NamedTuple):
     error: float | None
 
 
+class Fitted(NamedTuple):
+    """What of the start of a layer is no argument of it."""
+
+    error: float | None = None
+    permutations: Sequence[Tensor] = ()
+    """Those that its vectors were fitted for; default those that it draws."""
+
+
 class Maker:
     """Makes layers of one conversion, and remembers them: what shared a tensor shares its posterior.
 
@@ -91,35 +99,37 @@ class Maker:
     def linear(self, weight: Tensor, bias: Tensor | None) -> Made:
         """A layer for a dense weight (out, in)."""
         outputs, inputs = weight.shape
-        options, error = self._arguments(weight, inputs, outputs, 1, self.linear_draws)
+        options, fitted = self._arguments(weight, inputs, outputs, 1, self.linear_draws)
         layer = WHVILinear(inputs, outputs, bias=self._bias(bias), **options)
-        return self._remember(weight, bias, layer, error)
+        return self._remember(weight, bias, layer, fitted)
 
     def conv(self, module: nn.Conv2d) -> Made:
         """A layer for a dense convolution."""
         weight, groups = module.weight, module.groups
         inputs, outputs = prod(weight.shape[1:]), weight.shape[0] // groups
-        options, error = self._arguments(weight, inputs, outputs, groups, self.conv_draws)
+        options, fitted = self._arguments(weight, inputs, outputs, groups, self.conv_draws)
         layer = WHVIConv2d(bias=self._bias(module.bias), **geometry_of(module), **options)
-        return self._remember(weight, module.bias, layer, error)
+        return self._remember(weight, module.bias, layer, fitted)
 
     def _arguments(
         self, weight: Tensor, inputs: int, outputs: int, groups: int, draws: str
-    ) -> tuple[dict[str, Any], float | None]:
-        """Arguments of a layer, with the laws it starts from, and the error of its weight."""
+    ) -> tuple[dict[str, Any], Fitted]:
+        """Arguments of a layer, with the laws it starts from."""
         known, options = self._made.get(weight), self.options
         arguments = {**options.layer(draws), "device": weight.device, "dtype": weight.dtype}
         if known is not None:
             scales = iter(known.layer.scales)
             laws = {"posterior": lambda _: known.layer.g, "scales": lambda _: next(scales)}
-            return {**arguments, **laws, "prior_variance": known.layer.prior}, known.error
+            fitted = Fitted(known.error, known.layer.permutations)
+            return {**arguments, **laws, "prior_variance": known.layer.prior}, fitted
         if options.init == "prior":
             start_std = options.log_std + log(options.g_size)
-            return {**arguments, "posterior": lambda mean: make_posterior(options.posterior, mean, start_std)}, None
+            return {**arguments, "posterior": lambda mean: make_posterior(options.posterior, mean, start_std)}, Fitted()
         plan = make_plan(options.layout, inputs, outputs, options.terms)
         start = nearest(weight, parse(options.structure), plan, groups, options.share_g, options.g_size)
         vectors = _laws(start, options, weight.dtype)
-        return {**arguments, **dict.fromkeys(("posterior", "scales"), lambda _: next(vectors))}, start.error
+        fitted = Fitted(start.error, start.permutations)
+        return {**arguments, **dict.fromkeys(("posterior", "scales"), lambda _: next(vectors))}, fitted
 
     def _bias(self, bias: Tensor | None) -> bool | Callable[[Tensor], Posterior]:
         """The law of a bias around the dense one; a frozen one stays a number."""
@@ -129,10 +139,11 @@ class Maker:
         spec: Spec = self.options.bias if bias.requires_grad else "point"
         return lambda _: known or make_posterior(spec, bias.detach().clone(), self.options.log_std, name="bias")
 
-    def _remember(self, weight: Tensor, bias: Tensor | None, layer: StructuredLayer, error: float | None) -> Made:
+    def _remember(self, weight: Tensor, bias: Tensor | None, layer: StructuredLayer, fitted: Fitted) -> Made:
+        layer.permute(fitted.permutations)
         if bias is not None and layer.bias is not None:
             self._biases.setdefault(bias, layer.bias.requires_grad_(bias.requires_grad))
-        made = Made(layer, error)
+        made = Made(layer, fitted.error)
         self._made.setdefault(weight, made)
         return made
 

@@ -11,7 +11,7 @@ from whvi.convert.factorise import factorise
 from whvi.errors import ArgumentError
 from whvi.ops import fwht
 from whvi.ops.precision import wide
-from whvi.structure import Plan, StructuredMatrix
+from whvi.structure import Plan, StructuredMatrix, random_permutation
 from whvi.structure.spec import Structure
 
 _STEPS, _RATE = 300, 0.05  # of Adam, for structures without a closed form
@@ -24,6 +24,8 @@ class Start(NamedTuple):
     """As the layer has it: ([T,] D), or the shape of the blocks where each has its own."""
     scales: list[Tensor]
     """For each S of the word, of the shape of the blocks."""
+    permutations: list[Tensor]
+    """For each P of the word, as the scales."""
     error: float
     """|W - W_hat| / |W|, Frobenius norms."""
 
@@ -52,18 +54,20 @@ def nearest(weight: Tensor, structure: Structure, plan: Plan, groups: int, share
         rest = weight - sum(term.weight for term in found)
         found.append(_nearest_term(rest, structure, single, share_g, g_size))
     if plan.terms == 1:
-        g, scales = found[0].g, found[0].scales
+        g, scales, permutations = found[0].g, found[0].scales, found[0].permutations
     else:
         axis = 1 if groups > 1 else 0  # the groups come first
         g = torch.stack([term.g for term in found], 0 if share_g else axis)
         scales = [torch.stack(parts, axis) for parts in zip(*(term.scales for term in found), strict=True)]
+        permutations = [torch.stack(parts, axis) for parts in zip(*(term.permutations for term in found), strict=True)]
     size, left = float(weight.norm()), weight - sum(term.weight for term in found)
-    return Start(g, scales, float(left.norm()) / size if size > 0.0 else 0.0)
+    return Start(g, scales, permutations, float(left.norm()) / size if size > 0.0 else 0.0)
 
 
 class _Term(NamedTuple):
     g: Tensor
     scales: list[Tensor]
+    permutations: list[Tensor]
     weight: Tensor
     """(groups, out_features, in_features)."""
 
@@ -71,12 +75,15 @@ class _Term(NamedTuple):
 def _nearest_term(weight: Tensor, structure: Structure, plan: Plan, share_g: bool, g_size: float) -> _Term:
     groups = weight.shape[0]
     each = (groups, *plan.block_shape) if groups > 1 else plan.block_shape
-    fit = _by_least_squares if structure.word.strip("S") == "HGH" else _by_gradient
-    g, scales = fit(weight, structure, plan, share_g)
+    permutations = [random_permutation(each, weight.device) for _ in range(structure.permutations)]
+    if structure.word.strip("S") == "HGH":
+        g, scales = _by_least_squares(weight, structure, plan, share_g)
+    else:
+        g, scales = _by_gradient(weight, structure, plan, share_g, permutations)
     g, scales = _balanced(g, scales, g_size)
     g, scales = g.reshape((plan.size,) if share_g else each), [scale.reshape(each) for scale in scales]
-    matrix = StructuredMatrix(structure, plan, scales, shared=share_g)
-    return _Term(g, scales, matrix.dense(g).reshape(weight.shape))
+    matrix = StructuredMatrix(structure, plan, scales, permutations, shared=share_g)
+    return _Term(g, scales, permutations, matrix.dense(g).reshape(weight.shape))
 
 
 def _by_least_squares(weight: Tensor, structure: Structure, plan: Plan, share_g: bool) -> tuple[Tensor, list[Tensor]]:
@@ -100,7 +107,9 @@ def _squares(weight: Tensor, plan: Plan) -> Tensor:
     return padded.reshape(-1, rows, side // rows, rows).transpose(1, 2)
 
 
-def _by_gradient(weight: Tensor, structure: Structure, plan: Plan, share_g: bool) -> tuple[Tensor, list[Tensor]]:
+def _by_gradient(
+    weight: Tensor, structure: Structure, plan: Plan, share_g: bool, permutations: list[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
     """As ``_by_least_squares``, from random vectors of about the right size."""
     groups = weight.shape[0]
     count = groups * plan.blocks
@@ -114,7 +123,7 @@ def _by_gradient(weight: Tensor, structure: Structure, plan: Plan, share_g: bool
         optimizer = torch.optim.Adam(leaves, lr=_RATE)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _STEPS)
         for _ in range(_STEPS):
-            matrix = StructuredMatrix(structure, plan, leaves[1:], shared=share_g)
+            matrix = StructuredMatrix(structure, plan, leaves[1:], permutations, shared=share_g)
             loss = (matrix.dense(leaves[0]).reshape(weight.shape) - target).square().sum()
             optimizer.zero_grad()
             loss.backward()

@@ -135,7 +135,7 @@ class WeightDistribution:
         # At g = (D, 0, 0, ...) the core H G H is all ones, so that W is the product of its scales.
         ones = torch.zeros_like(self.g_mean)
         ones[..., 0] = plan.size
-        length, rotation = self._dense(matrix, ones).T.flatten(), self._map(_with_scales(matrix, torch.ones_like))
+        length, rotation = self._dense(matrix, ones).T.flatten(), self._map(matrix.changed(torch.ones_like))
         return length * repeats, rotation / repeats
 
     def _dense(self, matrix: StructuredMatrix, g: Tensor) -> Tensor:
@@ -196,12 +196,7 @@ def weight_distribution(
     root = root.to(mean.dtype)
     if root.ndim > 2:
         root = torch.block_diag(*root.flatten(0, -3))  # blocks with a g of their own are independent
-    return WeightDistribution(_with_scales(matrix, torch.clone), mean, root, groups)
-
-
-def _with_scales(matrix: StructuredMatrix, change: Callable[[Tensor], Tensor]) -> StructuredMatrix:
-    scales = [change(scale) for scale in matrix.scales]
-    return StructuredMatrix(matrix.structure, matrix.plan, scales, shared=matrix.shared)
+    return WeightDistribution(matrix.changed(torch.clone), mean, root, groups)
 
 
 def _positive(trace: Tensor) -> Tensor:

@@ -20,7 +20,8 @@ class WHVILinear(StructuredLayer):
     Args:
         in_features, out_features: as for nn.Linear.
         bias: True for an independent Gaussian bias, False for none, or the name of a posterior ("point", ...).
-        structure: a word such as "SHGHS" (the paper's S1 H diag(g) H S2), "SHGH", "SHGHSH" or "GH".
+        structure: a word such as "SHGHS" (the paper's S1 H diag(g) H S2), "SHGH", "SHGHSH", "GH", or with a fixed
+            permutation "SHGPHS".
         posterior: of g: "diagonal", "low_rank:8", "full", "planar:10", "planar:10:full", "point", or a function of the
             initial mean.
         scales: "optimised" (a point estimate) or the name of a posterior, under a standard normal prior.

@@ -1,5 +1,6 @@
 """What linear and convolutional layers under a Walsh-Hadamard posterior have in common: the weight."""
 
+from collections.abc import Sequence
 from math import log
 from typing import cast
 
@@ -15,7 +16,7 @@ from whvi.nn.vectors import BIAS, make_bias, repeated, shared_vectors, value_at
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Point, Posterior, Prior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
-from whvi.structure import Plan, StructuredMatrix, parse
+from whvi.structure import Plan, StructuredMatrix, parse, random_permutation
 
 G, SCALES = 0, BIAS + 1  # streams of noise
 
@@ -50,12 +51,13 @@ class StructuredLayer(BayesianLayer):
         super().__init__(draws)
         self.plan, self.structure, self.groups, self.share_g = plan, parse(structure), groups, share_g
         count = groups * plan.blocks
-        if share_g and count > 1 and not self.structure.scales:
+        alike = not (self.structure.scales or self.structure.permutations)
+        if share_g and count > 1 and alike:
             raise ArgumentError(
                 f"structure {structure!r} has no scales: {count} blocks that share one g would be equal; "
                 "use share_g=False, layout='embed', or a structure with an S"
             )
-        if plan.terms > 1 and not self.structure.scales:
+        if plan.terms > 1 and alike:
             raise ArgumentError(
                 f"structure {structure!r} has no scales: a sum of {plan.terms} terms would be one term again; use "
                 "terms=1, or a structure with an S"
@@ -77,12 +79,24 @@ class StructuredLayer(BayesianLayer):
         self.scales = nn.ModuleList(
             make_posterior(scales, normal(s_variance, *each), name="scales") for _ in range(self.structure.scales)
         )
+        for i in range(self.structure.permutations):  # after all that words without P draw
+            self.register_buffer(f"permutation{i}", random_permutation(each, device))
         self.prior = make_prior(prior, g_mean)
         if isinstance(prior, ConstantWeightVariance):
             if not all(isinstance(scale, Point) for scale in self.scales):
                 raise ArgumentError(f"ConstantWeightVariance needs scales='optimised', got {scales!r}")
             self.gain()  # refuses structures that have none
         self.bias = make_bias(bias, bias_size, g_mean)
+
+    @property
+    def permutations(self) -> list[Tensor]:
+        """For each P of the word, from the left, its indices, of the shape of a scale; drawn once, and not trained."""
+        return [self.get_buffer(f"permutation{i}") for i in range(self.structure.permutations)]
+
+    def permute(self, permutations: Sequence[Tensor]) -> None:
+        """Take these tensors for those that the layer drew."""
+        for i, permutation in enumerate(permutations):
+            self.register_buffer(f"permutation{i}", permutation)
 
     def matrix(self, draw: Draw | None, axes: int = 0, positions: int = 0) -> StructuredMatrix:
         """W with its scales at a draw, to multiply x of shape (*draw.shape, ... axes, [groups,] ... positions, in).
@@ -97,7 +111,8 @@ class StructuredLayer(BayesianLayer):
             _make_room(value_at(cast(Posterior, s), draw, SCALES + i, axes), block_axes, positions)
             for i, s in enumerate(self.scales)
         ]
-        return StructuredMatrix(self.structure, self.plan, values, shared=self.share_g)
+        fixed = [_make_room(p, block_axes, positions) for p in self.permutations]
+        return StructuredMatrix(self.structure, self.plan, values, fixed, shared=self.share_g)
 
     def g_at(self, draw: Draw | None, axes: int = 0, positions: int = 0) -> Tensor:
         """g at a draw, to go with ``matrix``."""

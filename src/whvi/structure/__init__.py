@@ -3,17 +3,19 @@
 from whvi.ops.noise import KernelNoise
 from whvi.structure.matrix import StructuredMatrix
 from whvi.structure.plan import Plan, make_plan
-from whvi.structure.random import Fastfood, OrthogonalRandomFeatures, RandomOperator
-from whvi.structure.spec import Structure, parse
+from whvi.structure.random import Fastfood, OrthogonalRandomFeatures, RandomOperator, random_permutation
+from whvi.structure.spec import Permutation, Structure, parse
 
 __all__ = [
     "Fastfood",
     "KernelNoise",
     "OrthogonalRandomFeatures",
+    "Permutation",
     "Plan",
     "RandomOperator",
     "Structure",
     "StructuredMatrix",
     "make_plan",
     "parse",
+    "random_permutation",
 ]

@@ -12,7 +12,7 @@ from whvi.ops.bias import add_bias
 from whvi.ops.noise import KernelNoise, value_of
 from whvi.ops.product import Vector, cut, product
 from whvi.structure.plan import Plan
-from whvi.structure.spec import Step, Structure, parse
+from whvi.structure.spec import Permutation, Step, Structure, parse
 
 
 class StructuredMatrix:
@@ -22,9 +22,10 @@ class StructuredMatrix:
         structure: the word, parsed.
         plan: how W is laid onto K blocks of side D, and of how many terms T it is the sum.
         scales: for each S of the word, from the left, ``(..., [T,] [K,] D)``, without the axis of a single one.
+        permutations: for each P of the word, from the left, indices of the shape of a scale: P x = x[indices].
         shared: True when one g, ``(..., [T,] D)``, serves all K blocks of a term, false when g is ``(..., [T,] K, D)``.
 
-    The leading axes of g, of the scales and of x are broadcast.
+    The leading axes of g, of the scales, of the permutations and of x are broadcast.
 
     Law: apply(g, x) == x @ dense(g).T, and blocks(g)[k] == left[k] @ diag(g) @ right[k] for each term.
 
@@ -39,15 +40,32 @@ class StructuredMatrix:
     tensor([[ 5., -2.]])
     """
 
-    __slots__ = ("plan", "scales", "shared", "structure")
+    __slots__ = ("permutations", "plan", "scales", "shared", "structure")
 
-    def __init__(self, structure: Structure, plan: Plan, scales: Sequence[Tensor], *, shared: bool = True) -> None:
-        if len(scales) != structure.scales:
-            raise ArgumentError(f"structure {structure.word!r} has {structure.scales} scales, got {len(scales)}")
+    def __init__(
+        self,
+        structure: Structure,
+        plan: Plan,
+        scales: Sequence[Tensor],
+        permutations: Sequence[Tensor] = (),
+        *,
+        shared: bool = True,
+    ) -> None:
+        for name, given in (("scales", scales), ("permutations", permutations)):
+            if len(given) != getattr(structure, name):
+                raise ArgumentError(
+                    f"structure {structure.word!r} has {getattr(structure, name)} {name}, got {len(given)}"
+                )
         self.structure = structure
         self.plan = plan
         self.scales = scales
+        self.permutations = permutations
         self.shared = shared
+
+    def changed(self, change: Callable[[Tensor], Tensor]) -> "StructuredMatrix":
+        """The matrix with other scales and permutations: in other shapes, or without permutations of other values."""
+        scales, permutations = [change(s) for s in self.scales], [change(p) for p in self.permutations]
+        return StructuredMatrix(self.structure, self.plan, scales, permutations, shared=self.shared)
 
     def apply(self, g: Vector, x: Tensor, bias: Vector | None = None) -> Tensor:
         """W(g) x plus a bias: (..., in_features) -> (..., out_features)."""
@@ -69,7 +87,7 @@ class StructuredMatrix:
         g = self._laid_out(g)
         if several:
             x = x.unsqueeze(-2)
-            if not self.scales and self.shared:  # nothing tells the blocks apart
+            if not (self.scales or self.permutations) and self.shared:  # nothing tells the blocks apart
                 x = x.expand(*x.shape[:-2], plan.blocks, plan.size)
         if self._is_core():
             s1, s2 = self._core_scales()
@@ -118,22 +136,23 @@ class StructuredMatrix:
         """A square matrix for each block, whose columns are products with the unit vectors: (..., K, D, D)."""
         size, blocks = self.plan.size, self.plan.blocks
         unit = torch.eye(size) if like is None else torch.eye(size, dtype=like.dtype, device=like.device)
+        axes = 1 if blocks == 1 else 2
+        matrix = self.changed(lambda vectors: _new_axis(vectors, axes))
         if blocks == 1:
-            scales = [_new_axis(s, 1) for s in self.scales]
-            return product(StructuredMatrix(self.structure, self.plan, scales), unit).mT.unsqueeze(-3)
-        scales = [_new_axis(s, 2) for s in self.scales]
-        matrix = StructuredMatrix(self.structure, self.plan, scales, shared=self.shared)
+            return product(matrix, unit).mT.unsqueeze(-3)
         columns = product(matrix, unit.unsqueeze(-2)).movedim(-3, -1)
         return columns.expand(*columns.shape[:-3], blocks, size, size)
 
     def _rows(self, g: Tensor) -> Tensor:
         """W(g) of one block, row by row; fewer than its columns: (..., [T,] out_features, in_features).
 
-        H and S are symmetric, so the transpose of W is the product that the word says backwards.
+        H and S are symmetric and the transpose of P is its inverse, so the transpose of W is the product that the word
+        says backwards.
         """
         plan = self.plan
         scales = [_new_axis(scale, 1) for scale in reversed(self.scales)]
-        transposed = StructuredMatrix(parse(self.structure.word[::-1]), plan, scales)
+        inverses = [_new_axis(inverse(p), 1) for p in reversed(self.permutations)]
+        transposed = StructuredMatrix(parse(self.structure.word[::-1]), plan, scales, inverses)
         unit = torch.eye(plan.out_features, plan.size, dtype=g.dtype, device=g.device)
         return transposed._square(_new_axis(g, 1), unit)[..., : plan.in_features]
 
@@ -158,7 +177,10 @@ class StructuredMatrix:
 
     def _steps(self, steps: tuple[Step, ...], x: Tensor) -> Tensor:
         for step in steps:
-            x = self._transform(x) if step is None else self.scales[step] * x
+            if isinstance(step, Permutation):
+                x = permuted(x, self.permutations[step.number])
+            else:
+                x = self._transform(x) if step is None else self.scales[step] * x
         return x
 
     def _transform(self, x: Tensor) -> Tensor:
@@ -188,16 +210,16 @@ class StructuredMatrix:
         plan, structure = self.plan, self.structure
         several = plan.blocks > 1
         own, each = (len(shape) for shape in (plan.shared_shape, plan.block_shape))
-        if g.ndim == (own if self.shared else each) and all(s.ndim == each for s in self.scales):
+        if g.ndim == (own if self.shared else each) and all(s.ndim == each for s in (*self.scales, *self.permutations)):
             return linear(x, self.dense(g).to(x.dtype))  # one weight for all rows
         x = pad(x, (0, plan.size**2 - plan.in_features)).unflatten(-1, (plan.size, plan.size))
         if several:
             x, g = x.unsqueeze(-3), value_of(self._laid_out(g))
         core = 1 if structure.fused else 0
-        for step in structure.left[core:][::-1]:
-            x = self._transform(x.mT).mT if step is None else self.scales[step].unsqueeze(-1) * x
-        for step in structure.right[: len(structure.right) - core]:
-            x = self._transform(x) if step is None else self.scales[step].unsqueeze(-2) * x
+        rows = self.changed(lambda vectors: vectors.unsqueeze(-2))
+        x = rows._steps(structure.right[: len(structure.right) - core], x)
+        rows.permutations = [inverse(permutation) for permutation in rows.permutations]  # the transpose of A
+        x = rows._steps(structure.left[core:][::-1], x.mT).mT
         if structure.fused:
             y = (xor_fold(x) * fwht(g, scale=1 / plan.size)).sum(-1)
         else:
@@ -219,6 +241,21 @@ def xor_fold(x: Tensor) -> Tensor:
         other = x[..., :half, half:] + x[..., half:, :half]
         x = torch.stack((same, other), dim=-3).flatten(-4, -3)
     return x.flatten(-3)
+
+
+def permuted(x: Tensor, permutation: Tensor) -> Tensor:
+    """Element p_i of the last axis in the place of element i; leading axes are broadcast."""
+    lead = torch.broadcast_shapes(x.shape[:-1], permutation.shape[:-1])
+    return x.expand(*lead, -1).gather(-1, permutation.expand(*lead, -1))
+
+
+def inverse(permutation: Tensor) -> Tensor:
+    """The permutation that takes another one back, which is its transpose.
+
+    >>> inverse(torch.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
+    return permutation.argsort(-1)
 
 
 def _over_blocks(vectors: Tensor) -> Tensor:

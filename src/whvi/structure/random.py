@@ -162,7 +162,7 @@ class _Source(NamedTuple):
         return self._empty().bernoulli_(generator=self.generator).mul_(2.0).sub_(1.0)
 
     def permutation(self) -> Tensor:
-        return self._empty().uniform_(generator=self.generator).argsort(-1)
+        return random_permutation((self.plan.blocks, self.plan.size), self._device(), self.generator)
 
     def lengths(self) -> Tensor:
         """Lengths of vectors of D normals: roots of chi-square numbers, which are twice gamma ones."""
@@ -173,5 +173,14 @@ class _Source(NamedTuple):
         return standard_gamma(shape, generator=self.generator).mul_(2.0).sqrt_()
 
     def _empty(self) -> Tensor:
-        device = self.generator.device if self.generator is not None else "cpu"
-        return torch.empty(self.plan.blocks, self.plan.size, dtype=torch.float64, device=device)
+        return torch.empty(self.plan.blocks, self.plan.size, dtype=torch.float64, device=self._device())
+
+    def _device(self) -> torch.device | str:
+        return self.generator.device if self.generator is not None else "cpu"
+
+
+def random_permutation(
+    shape: Sequence[int], device: torch.device | str | None = None, generator: torch.Generator | None = None
+) -> Tensor:
+    """A permutation of the last axis for each place before it, uniformly drawn: whole numbers of that shape."""
+    return torch.empty(*shape, dtype=torch.float64, device=device).uniform_(generator=generator).argsort(-1)

@@ -3,19 +3,28 @@
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from whvi.errors import ArgumentError, InputTypeError
 
-Step = int | None
-"""One factor of a product: the number of a scale S, or None for the transform H."""
+
+class Permutation(NamedTuple):
+    """A factor P: element i of P x is element p_i of x."""
+
+    number: int
+    """Which P of the word, from the left."""
+
+
+Step = int | Permutation | None
+"""One factor of a product: the number of a scale S, a permutation P, or None for the transform H."""
 
 
 @dataclass(frozen=True)
 class Structure:
     """W = A diag(g) B, read off a word: the factors left of G make A, those right of it make B.
 
-    S is a diagonal scale, numbered from the left; H is the orthonormal Walsh-Hadamard matrix. A core [S] H G H [S] runs
-    as one operator, what stands around it step by step.
+    S is a diagonal scale and P a fixed permutation, each numbered from the left; H is the orthonormal Walsh-Hadamard
+    matrix. A core [S] H G H [S] runs as one operator, what stands around it step by step.
     """
 
     word: str
@@ -28,9 +37,9 @@ class Structure:
 
     fused: bool = field(init=False, repr=False)
     """True when the core is [S] H G H [S], false when it is G alone."""
-    outer: Step = field(init=False, repr=False, default=None)
+    outer: int | None = field(init=False, repr=False, default=None)
     """Scale on the left of a fused core, if there is one."""
-    inner: Step = field(init=False, repr=False, default=None)
+    inner: int | None = field(init=False, repr=False, default=None)
     """Scale on the right of a fused core, if there is one."""
     before: tuple[Step, ...] = field(init=False, repr=False)
     """The factors of B outside the core, as in ``right``."""
@@ -42,26 +51,31 @@ class Structure:
         found: dict[str, object] = {"fused": after[:1] == (None,) and before[-1:] == (None,)}
         if found["fused"]:
             after, before = after[1:], before[:-1]
-            if after and after[0] is not None:
+            if after and isinstance(after[0], int):
                 found["outer"], after = after[0], after[1:]
-            if before and before[-1] is not None:
+            if before and isinstance(before[-1], int):
                 found["inner"], before = before[-1], before[:-1]
         for name, value in {**found, "before": before, "after": after}.items():
             object.__setattr__(self, name, value)  # the class is frozen
+
+    @property
+    def permutations(self) -> int:
+        """Number of letters P."""
+        return self.word.count("P")
 
 
 def parse(word: str) -> Structure:
     """The structure that a word such as "SHGHS" describes.
 
-    A word has one G and, around it, letters S and H that never stand twice in a row.
+    A word has one G and, around it, letters S, H and P that never stand twice in a row.
 
     >>> parse("SHGHSH")
     Structure(word='SHGHSH', scales=2, left=(None, 0), right=(None, 1, None))
     >>> parse("SHG!")
     Traceback (most recent call last):
     ...
-    whvi.errors.ArgumentError: structure 'SHG!' is not a word of one G and letters S and H, no letter twice in a row; \
-try 'SHGHS', 'SHGH', 'SHGHSH' or 'GH'
+    whvi.errors.ArgumentError: structure 'SHG!' is not a word of one G and letters S, H and P, no letter twice in a \
+row; try 'SHGHS', 'SHGH', 'SHGHSH', 'GH' or 'SHGPHS'
     """
     if not isinstance(word, str):
         raise InputTypeError(f"structure must be a string such as 'SHGHS', got {type(word).__name__}")
@@ -70,11 +84,14 @@ try 'SHGHS', 'SHGH', 'SHGHSH' or 'GH'
 
 @cache
 def _parsed(word: str) -> Structure:
-    if not re.fullmatch(r"[SH]*G[SH]*", word) or "SS" in word or "HH" in word:
+    if not re.fullmatch(r"[SHP]*G[SHP]*", word) or re.search(r"(.)\1", word):
         raise ArgumentError(
-            f"structure {word!r} is not a word of one G and letters S and H, no letter twice in a row; "
-            "try 'SHGHS', 'SHGH', 'SHGHSH' or 'GH'"
+            f"structure {word!r} is not a word of one G and letters S, H and P, no letter twice in a row; "
+            "try 'SHGHS', 'SHGH', 'SHGHSH', 'GH' or 'SHGPHS'"
         )
-    steps: list[Step] = [word[:i].count("S") if letter == "S" else None for i, letter in enumerate(word)]
+    steps: list[Step] = []
+    for i, letter in enumerate(word):
+        number = word[:i].count(letter)
+        steps.append(Permutation(number) if letter == "P" else number if letter == "S" else None)
     middle = word.index("G")
     return Structure(word, word.count("S"), tuple(steps[:middle][::-1]), tuple(steps[:middle:-1]))

@@ -139,11 +139,16 @@ def message_of(error: type[Exception], call: Callable[[], object]) -> str:
 def perturb(module: M, spread: float = 0.3, seed: int = 0, *, buffers: bool = False) -> M:
     """Move every parameter by Gaussian noise, away from zeros and equal values of a fresh start; returns the module.
 
-    With ``buffers``, those of floats too: nothing is left of what a state_dict should bring.
+    With ``buffers``, those too, whole numbers by a step along their last axis (a permutation stays one): nothing is
+    left of what a state_dict should bring.
     """
     generator = torch.Generator().manual_seed(seed)
-    moved = [*module.parameters(), *(b for b in module.buffers() if buffers and b.is_floating_point())]
+    known = list(module.buffers()) if buffers else []
+    moved = [*module.parameters(), *(buffer for buffer in known if buffer.is_floating_point())]
     with torch.no_grad():
+        for buffer in known:
+            if not buffer.is_floating_point() and buffer.ndim:
+                buffer.copy_(buffer.roll(1, -1))
         for tensor in moved:
             noise = torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)
             tensor.add_(noise.to(tensor.device), alpha=spread)

@@ -52,10 +52,11 @@ class StructureContract:
         """Scales may have leading axes too: row i uses scales i."""
         case, g, x = matrix_case
         scales = [rows_of(s, x.shape[0]) for s in case.scales]
-        batched = StructuredMatrix(case.structure, case.plan, scales, shared=case.shared)
+        fixed = case.permutations
+        batched = StructuredMatrix(case.structure, case.plan, scales, fixed, shared=case.shared)
         several = rows_of(g, x.shape[0])
         single = [
-            StructuredMatrix(case.structure, case.plan, [s[i] for s in scales], shared=case.shared)
+            StructuredMatrix(case.structure, case.plan, [s[i] for s in scales], fixed, shared=case.shared)
             for i in range(x.shape[0])
         ]
         expected = torch.stack([w.dense(several[i]) @ x[i] for i, w in enumerate(single)])

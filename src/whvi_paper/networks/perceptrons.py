@@ -50,6 +50,7 @@ METHODS: dict[str, tuple[Layer, Layer]] = {
     "S_var H G H S_var H": (partial(WHVILinear, structure="SHGHSH", scales="diagonal"), MeanFieldLinear),
     "S_opt H G H S_opt H": (partial(WHVILinear, structure="SHGHSH"), MeanFieldLinear),
     "S_var H G H S_var": (partial(WHVILinear, scales="diagonal"), MeanFieldLinear),
+    "S_opt H G P H S_opt": (partial(WHVILinear, structure="SHGPHS"), MeanFieldLinear),
 }
 """Name of a method: its hidden layers, and its last one. The paper's last layer under WHVI is mean field."""
 
