@@ -180,6 +180,16 @@ def test_it_is_closed_where_a_run_fails() -> None:
     assert told.calls[-2:] == ["step 1", "close"]
 
 
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(History, "every"), (lambda n: Checkpoint("out", n), "every"), (lambda n: Every(n, print), "steps")],
+    ids=["History", "Checkpoint", "Every"],
+)
+def test_errors_name_the_argument(make: Any, name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"^{name} must be"):
+        make(0)
+
+
 def test_one_early_stopping_serves_several_fits() -> None:
     stopping = EarlyStopping("elbo", every=2, patience=100)
     for _ in range(2):
@@ -221,9 +231,34 @@ def test_old_keywords_are_callbacks_and_warn(
     assert found[1:] == wanted[1:]
 
 
-def test_an_unknown_keyword_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'epochs'"):
-        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=1, epochs=3)  # type: ignore[call-arg]
+def call(function: str, **options: Any) -> None:
+    """One of the functions that fit, for a step."""
+    if function == "fit":
+        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=1, **options)
+    elif function == "fit_replicas":
+        fit_replicas([nn.Linear(2, 1)], [Gaussian()], [DATA], steps=1, **options)
+    else:
+        deep_ensemble([nn.Linear(2, 1)], [Gaussian()], DATA, steps=1, **options)
+
+
+@pytest.mark.parametrize("function", ["fit", "fit_replicas", "deep_ensemble"])
+def test_an_unknown_keyword_is_a_type_error_of_the_function(function: str) -> None:
+    with pytest.raises(InputTypeError, match=rf"^{function}\(\) got an unexpected keyword argument 'epochs'$"):
+        call(function, epochs=3)
+
+
+@pytest.mark.parametrize("function", ["fit_replicas", "deep_ensemble"])
+@pytest.mark.parametrize("word", ["distributed", "early_stopping", "validation", "log_dir"])
+def test_a_keyword_that_replicas_never_had_is_refused(function: str, word: str) -> None:
+    with pytest.raises(InputTypeError, match=rf"^{function}\(\) got an unexpected keyword argument '{word}'; use "):
+        call(function, **{word: True})
+
+
+@pytest.mark.parametrize("function", ["fit", "fit_replicas", "deep_ensemble"])
+def test_the_warning_points_to_the_caller(function: str) -> None:
+    with pytest.warns(DeprecationWarning, match="^record_every= is deprecated") as caught:
+        call(function, record_every=1)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_old_names_of_settings_warn() -> None:

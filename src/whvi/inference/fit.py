@@ -18,7 +18,7 @@ from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, Histor
 from whvi.inference.callbacks.base import check_names
 from whvi.inference.loop import Loop, training
 from whvi.inference.map import MAP
-from whvi.inference.old_keywords import OldKeywords, in_new_words
+from whvi.inference.old_keywords import OldKeywords, OldReplicasKeywords, in_new_words
 from whvi.inference.replicas import check_settings
 from whvi.inference.seeds import mix
 from whvi.inference.svi import SVI
@@ -104,7 +104,7 @@ def fit(
     """
     _check_modules(model, likelihood)
     seed = any_whole_number("seed", seed)
-    algorithm, more = in_new_words(algorithm, old)
+    algorithm, more = in_new_words("fit", algorithm, old)
     all_callbacks = _callbacks([*callbacks, *more])
     algorithm = SVI() if algorithm is None else algorithm
     if not isinstance(algorithm, Algorithm):
@@ -157,7 +157,7 @@ def fit_replicas(
     seeds: Sequence[int] | None = None,
     callbacks: Sequence[Callback] = (),
     compile: bool = False,
-    **old: Unpack[OldKeywords],
+    **old: Unpack[OldReplicasKeywords],
 ) -> Fit:
     """Fit R models of one architecture at once, in place: each on its own data, with its own seed and learning rate.
 
@@ -169,15 +169,15 @@ def fit_replicas(
         seeds: one for each replica; default 0, 1, ...
         steps, batch_size, callbacks, old: as for ``fit``; there is no early stopping.
         compile: make the step one graph first, by torch's Inductor and a C++ compiler. It takes some ten seconds, and
-            then a step of small networks a half to a quarter of its time; numbers are others in their last digits. For
-            ``SVI()`` and ``MAP()``, and layers that do not draw from torch's own generator.
+            then a step of small networks a half to a quarter of its time; results differ by rounding. For ``SVI()`` and
+            ``MAP()``, and layers that do not draw from torch's own generator.
 
     The result's posterior is an ``Ensemble`` of the R models; each of ``models`` is fitted too.
 
     Law: each model ends where ``fit`` would take it alone, with its seed and that size of batch, within rounding.
     Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws are others.
     """
-    _, more = in_new_words(None, old)
+    _, more = in_new_words("fit_replicas", None, old)
     all_callbacks = _callbacks([*callbacks, *more])
     count = len(models)
     if isinstance(algorithm, str):
@@ -217,7 +217,11 @@ def deep_ensemble(
     *,
     steps: int,
     algorithm: MAP | None = None,
-    **options: Any,
+    batch_size: int = 64,
+    seeds: Sequence[int] | None = None,
+    callbacks: Sequence[Callback] = (),
+    compile: bool = False,
+    **old: Unpack[OldReplicasKeywords],
 ) -> Fit:
     """Plain networks from different starts and seeds, fitted at once on the same data (Lakshminarayanan et al., 2017).
 
@@ -225,9 +229,20 @@ def deep_ensemble(
         models, likelihoods: the members; initialise them differently.
         data: (x, y).
         algorithm: ``MAP()`` by default.
-        options: as for ``fit_replicas``.
+        steps, batch_size, seeds, callbacks, compile, old: as for ``fit_replicas``.
     """
-    return fit_replicas(models, likelihoods, [data] * len(models), steps=steps, algorithm=algorithm or MAP(), **options)
+    _, more = in_new_words("deep_ensemble", None, old)
+    return fit_replicas(
+        models,
+        likelihoods,
+        [data] * len(models),
+        steps=steps,
+        algorithm=algorithm or MAP(),
+        batch_size=batch_size,
+        seeds=seeds,
+        callbacks=[*callbacks, *more],
+        compile=compile,
+    )
 
 
 def _check_modules(model: object, likelihood: object) -> None:

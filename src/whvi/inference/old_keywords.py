@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from torch import Tensor
 
 from whvi.arguments import whole_number
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, Every, History, Moment, Progress, TensorBoard
 from whvi.inference.distributed import Distributed
@@ -16,17 +16,22 @@ from whvi.inference.distributed import Distributed
 Folder = str | PathLike[str]
 
 
-class OldKeywords(TypedDict, total=False):
-    """What they were."""
+class OldReplicasKeywords(TypedDict, total=False):
+    """Those of ``fit_replicas``."""
 
-    validation: tuple[Tensor, Tensor] | None
-    early_stopping: EarlyStopping | None
     callback: Callable[[Moment], bool | None] | None
     callback_every: int
     checkpoint: Folder | None
     checkpoint_every: int
     record_every: int | None
     progress: bool | None
+
+
+class OldKeywords(OldReplicasKeywords, total=False):
+    """Those of ``fit``."""
+
+    validation: tuple[Tensor, Tensor] | None
+    early_stopping: EarlyStopping | None
     log_dir: Folder | None
     distributed: bool
 
@@ -46,19 +51,27 @@ _NOW = {
 
 
 def in_new_words(
-    algorithm: Algorithm | None, old: "OldKeywords", stacklevel: int = 3
+    function: str, algorithm: Algorithm | None, old: OldKeywords | OldReplicasKeywords
 ) -> tuple[Algorithm | None, list[Callback]]:
-    """The algorithm and the callbacks that old keywords stand for; TypeError for a keyword that never was one."""
+    """The algorithm and the callbacks that old keywords stand for.
+
+    Args:
+        function: that the user called and that calls this one: "fit", or one that fits replicas.
+
+    A keyword that the function never had is an InputTypeError.
+    """
     given: dict[str, Any] = dict(old)
-    unknown = sorted(given.keys() - _NOW.keys())
-    if unknown:
-        raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}")
+    accepted = (OldKeywords if function == "fit" else OldReplicasKeywords).__annotations__
+    if unknown := sorted(given.keys() - accepted.keys()):
+        now = f"; use {_NOW[unknown[0]]} of whvi.fit" if unknown[0] in _NOW else ""
+        raise InputTypeError(f"{function}() got an unexpected keyword argument {unknown[0]!r}{now}")
     if given:
         old_words, new_words = (f"{name}=" for name in given), dict.fromkeys(_NOW[name] for name in given)
         message = f"{', '.join(old_words)} is deprecated: use {', '.join(new_words)}"
-        warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
-    for name in ("callback_every", "checkpoint_every"):
-        whole_number(name, given.get(name, 1000))
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+    for name in ("callback_every", "checkpoint_every", "record_every"):
+        if given.get(name) is not None:
+            whole_number(name, given[name])
     found: list[Callback] = []
     if (every := given.get("record_every")) is not None:
         found.append(History(every))

@@ -23,7 +23,7 @@ class Checkpoint(Callback):
     everywhere: ClassVar[bool] = True  # all processes read it, the first one writes
 
     def __init__(self, folder: str | PathLike[str], every: int = 1000) -> None:
-        self.folder, self.every = folder, whole_number("checkpoint_every", every)
+        self.folder, self.every = folder, whole_number("every", every)
         self._held = ExitStack()
 
     def setup(self, moment: Moment) -> None:

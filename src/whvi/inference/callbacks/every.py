@@ -15,7 +15,7 @@ class Every(Callback):
     """
 
     def __init__(self, steps: int, function: Callable[[Moment], bool | None]) -> None:
-        self.steps, self.function = whole_number("steps between calls", steps), function
+        self.steps, self.function = whole_number("steps", steps), function
 
     def on_step(self, moment: Moment) -> bool | None:
         """Call it where it is time."""

@@ -44,7 +44,7 @@ class History(Callback):
 
     def __post_init__(self) -> None:
         if self.every is not None:
-            whole_number("record_every", self.every)
+            whole_number("every", self.every)
         self._count, self._sum = 0, torch.zeros(2, dtype=torch.float64)
 
     @property
