@@ -1,6 +1,6 @@
 """Inference: the bound, the algorithms, the loop that runs them."""
 
-from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.algorithm import Algorithm, Members, Run, Terms
 from whvi.inference.callbacks import (
     Callback,
     Checkpoint,
@@ -47,6 +47,7 @@ __all__ = [
     "Fit",
     "History",
     "LinearWarmup",
+    "Members",
     "Moment",
     "OneCycle",
     "PowerDecay",

@@ -73,6 +73,21 @@ class Run(ABC):
         return self.model
 
 
+class Members(NamedTuple):
+    """R models that are fitted at once, with what each has of its own."""
+
+    models: Sequence[nn.Module]
+    likelihoods: Sequence[Likelihood]
+    counts: Tensor
+    """Rows of the data of each, (R,)."""
+    seeds: Sequence[int]
+    """Of the noise of each."""
+
+    def pairs(self) -> list[tuple[nn.Module, Likelihood]]:
+        """Each model with its likelihood."""
+        return list(zip(self.models, self.likelihoods, strict=True))
+
+
 class Algorithm(ABC):
     """Settings of a way of inference, as a frozen dataclass of plain values."""
 
@@ -98,22 +113,12 @@ class Algorithm(ABC):
         raise UnsupportedError(f"compile is for SVI() and MAP(); the steps of {type(self).__name__} are not one graph")
 
     @classmethod
-    def init_replicas(
-        cls,
-        settings: Sequence[Self],
-        models: Sequence[nn.Module],
-        likelihoods: Sequence[Likelihood],
-        counts: Tensor,
-        seeds: Sequence[int],
-        compile: bool = False,
-    ) -> "Replicas":
+    def init_replicas(cls, settings: Sequence[Self], members: Members, compile: bool = False) -> "Replicas":
         """Start on R models at once, which ``whvi.inference.fit_replicas`` asks for; most algorithms cannot.
 
         Args:
             settings: one for each model; alike but for ``replica_settings``.
-            models, likelihoods: R of each.
-            counts: rows of the data of each, (R,).
-            seeds: of the noise of each.
+            members: the models.
             compile: make the step one graph.
         """
         raise UnsupportedError(f"{cls.__name__} cannot fit several models at once; fit them one by one with whvi.fit")

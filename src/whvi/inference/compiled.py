@@ -81,12 +81,12 @@ class Gradients:
     """Parts of a bound, and the gradients of kl_weight * KL - log-likelihood, as one graph.
 
     Args:
-        bound: of learned tensors, tensors by name that are not learned, seeds (..., draws), and the batch; it draws in
+        bound: of learned tensors, tensors by name that are not learned, seeds (..., number), and the batch; it draws in
             ``ops.seeded(..., graphs=True)``, and gives the two parts.
     """
 
     def __init__(self, bound: Callable[..., tuple[Tensor, Tensor]]) -> None:
-        self.bound, self.draws = bound, 4
+        self.bound, self.seeds = bound, 4
         self._graph = Compiled(self._differentiate)
 
     def __call__(
@@ -109,10 +109,10 @@ class Gradients:
         weight = torch.tensor(kl_weight, dtype=torch.float64)
         while True:
             try:
-                log_likelihood, kl, gradients = self._graph(learned, fixed, seeds(self.draws), weight, *batch)
+                log_likelihood, kl, gradients = self._graph(learned, fixed, seeds(self.seeds), weight, *batch)
                 return Terms(log_likelihood, kl), gradients
             except SeedsExhausted:  # while it is traced, which has changed nothing
-                self.draws *= 4
+                self.seeds *= 4
 
     def _differentiate(
         self, learned: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, kl_weight: Tensor, *batch: Tensor

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from whvi.arguments import any_whole_number, check_inputs, whole_number
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.inference.algorithm import Algorithm, Run
+from whvi.inference.algorithm import Algorithm, Members, Run
 from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, History, Progress
 from whvi.inference.callbacks.base import check_names
@@ -195,7 +195,7 @@ def fit_replicas(
     for model, (x, _) in zip(models, data, strict=True):
         check_model_precision(x, model)
     check_settings(settings)
-    run = type(settings[0]).init_replicas(settings, models, likelihoods, batches.counts, seeds, compile)
+    run = type(settings[0]).init_replicas(settings, Members(models, likelihoods, batches.counts, seeds), compile)
 
     def identity() -> dict[str, Any]:
         return {

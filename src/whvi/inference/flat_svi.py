@@ -47,7 +47,7 @@ class FlatRun(Run):
         terms, (self.vector.grad,) = self.gradients(
             [self.vector.detach()],
             self.flat.others,
-            lambda draws: seeds_from(key, (draws,)).to(x.device),
+            lambda count: seeds_from(key, (count,)).to(x.device),
             at(self.settings.kl_weight, step),
             x,
             y,

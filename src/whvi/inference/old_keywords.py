@@ -69,9 +69,9 @@ def in_new_words(
         old_words, new_words = (f"{name}=" for name in given), dict.fromkeys(_NOW[name] for name in given)
         message = f"{', '.join(old_words)} is deprecated: use {', '.join(new_words)}"
         warnings.warn(message, DeprecationWarning, stacklevel=3)
-    for name in ("callback_every", "checkpoint_every", "record_every"):
-        if given.get(name) is not None:
-            whole_number(name, given[name])
+    for word in ("callback_every", "checkpoint_every", "record_every"):
+        if given.get(word) is not None:
+            whole_number(word, given[word])
     found: list[Callback] = []
     if (every := given.get("record_every")) is not None:
         found.append(History(every))

@@ -15,10 +15,9 @@ from torch.func import vmap
 
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.inference.algorithm import Algorithm, Run
+from whvi.inference.algorithm import Algorithm, Members, Run
 from whvi.inference.seeds import mix
-from whvi.inference.stacked import LIKELIHOOD, Flat
-from whvi.inference.stacked import Objective as Objective
+from whvi.inference.stacked import LIKELIHOOD, Flat, Objective
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, differences
 from whvi.ops import seeded, seeds_from
@@ -30,18 +29,17 @@ class Replicas(Run):
 
     Args:
         objectives: one for each, called with x, y and n_data.
-        counts: rows of the data of each, (R,).
-        seeds: of the noise of each.
+        members: whose they are.
     """
 
-    def __init__(self, objectives: Sequence[Objective], counts: Tensor, seeds: Sequence[int]) -> None:
-        self.counts, self.seeds = counts, seeds
+    def __init__(self, objectives: Sequence[Objective], members: Members) -> None:
+        self.counts, self.seeds = members.counts, members.seeds
         self.pairs = [(o.model, o.likelihood) for o in objectives]
         check_alike(self.pairs)
         self.flats = [Flat(objective) for objective in objectives]
         self.fixed = {name: torch.stack([flat.others[name] for flat in self.flats]) for name in self.flats[0].others}
         """What is not learned, stacked. A pass may change it in place."""
-        self._draws, self._enough = 16, False
+        self._seeds, self._enough = 16, False
         """Seeds of a step, and whether that is known to be as many as are drawn."""
 
     @abstractmethod
@@ -61,19 +59,19 @@ class Replicas(Run):
         while True:
             try:
                 found = self.at_seeds(
-                    learned, self.fixed, self.seeds_of(step, x, self._draws), x, y, self.counts.to(x.device), *rest
+                    learned, self.fixed, self.seeds_of(step, x, self._seeds), x, y, self.counts.to(x.device), *rest
                 )
-                self._draws += not self._enough  # one to spare: a later step may draw targets, too
+                self._seeds += not self._enough  # one to spare: a later step may draw targets, too
                 self._enough = True
                 return found
             except SeedsExhausted:  # in the first step, which is begun again with more
-                self._draws *= 4
+                self._seeds *= 4
                 for name, value in before.items():
                     self.fixed[name].copy_(value)
 
-    def seeds_of(self, step: int, x: Tensor, draws: int) -> Tensor:
-        """What each replica draws its noise from in a step, where x is: (R, draws)."""
-        seeds = [seeds_from(mix(seed, "step", step), (draws,)) for seed in self.seeds]
+    def seeds_of(self, step: int, x: Tensor, count: int) -> Tensor:
+        """What each replica draws its noise from in a step, where x is: (R, count)."""
+        seeds = [seeds_from(mix(seed, "step", step), (count,)) for seed in self.seeds]
         return torch.stack(seeds).to(x.device)
 
     def at_seeds(

@@ -6,14 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whvi.inference.algorithm import Terms
+from whvi.inference.algorithm import Members, Terms
 from whvi.inference.compiled import Gradients
 from whvi.inference.flat_svi import check_groups, descend
 from whvi.inference.optimizer_state import optimizer_numbers, optimizer_tensors, restore_optimizer
 from whvi.inference.replicas import Replicas
 from whvi.inference.schedules import at
 from whvi.inference.svi import SVI, make_optimizer, set_rates
-from whvi.likelihoods import Likelihood
 
 
 class StackedRun(Replicas):
@@ -25,18 +24,9 @@ class StackedRun(Replicas):
     Law: a replica ends where its model would end alone, with the same settings, data and seed, within rounding.
     """
 
-    def __init__(
-        self,
-        settings: Sequence[SVI],
-        models: Sequence[nn.Module],
-        likelihoods: Sequence[Likelihood],
-        counts: Tensor,
-        seeds: Sequence[int],
-        compiled: bool = False,
-    ) -> None:
+    def __init__(self, settings: Sequence[SVI], members: Members, compiled: bool = False) -> None:
         first = settings[0]
-        pairs = zip(models, likelihoods, strict=True)
-        super().__init__([first.bound(first, *pair) for pair in pairs], counts, seeds)
+        super().__init__([first.bound(first, *pair) for pair in members.pairs()], members)
         self.settings = settings
         self.groups: list[tuple[SVI, list[int]]] = []
         for r, one in enumerate(settings):
@@ -71,7 +61,7 @@ class StackedRun(Replicas):
         terms, gradients = self.gradients(
             [matrix.detach() for matrix in self.matrices],
             self.fixed,
-            lambda draws: self.seeds_of(step, x, draws),
+            lambda count: self.seeds_of(step, x, count),
             weight,
             x,
             y,

@@ -10,7 +10,7 @@ from torch.optim import Adam, Optimizer
 
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, UnsupportedError
-from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.algorithm import Algorithm, Members, Run, Terms
 from whvi.inference.elbo import expected_log_likelihood
 from whvi.inference.optimizer_state import optimizer_numbers, optimizer_tensors, restore_optimizer
 from whvi.inference.renamed import renamed
@@ -95,19 +95,11 @@ class SVI(Algorithm):
         return FlatRun(self, model, likelihood, n_data)
 
     @classmethod
-    def init_replicas(
-        cls,
-        settings: Sequence[Self],
-        models: Sequence[nn.Module],
-        likelihoods: Sequence[Likelihood],
-        counts: Tensor,
-        seeds: Sequence[int],
-        compile: bool = False,
-    ) -> "StackedRun":
+    def init_replicas(cls, settings: Sequence[Self], members: Members, compile: bool = False) -> "StackedRun":
         """Start on R models at once."""
         from whvi.inference.stacked_svi import StackedRun
 
-        return StackedRun(settings, models, likelihoods, counts, seeds, compile)
+        return StackedRun(settings, members, compile)
 
 
 class SVIRun(Run):

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, UnsupportedError
-from whvi.inference.algorithm import Algorithm, Run, Terms
+from whvi.inference.algorithm import Algorithm, Members, Run, Terms
 from whvi.inference.elbo import expected_log_likelihood
-from whvi.inference.replicas import Objective, Replicas
+from whvi.inference.replicas import Replicas
 from whvi.inference.schedules import PowerDecay, Schedule
+from whvi.inference.stacked import Objective
 from whvi.inference.svi import trainable
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
@@ -97,21 +98,13 @@ class NoisyKFAC(Algorithm):
         return NoisyKFACRun(self, model, likelihood, n_data)
 
     @classmethod
-    def init_replicas(
-        cls,
-        settings: Sequence[Self],
-        models: Sequence[nn.Module],
-        likelihoods: Sequence[Likelihood],
-        counts: Tensor,
-        seeds: Sequence[int],
-        compile: bool = False,
-    ) -> Replicas:
+    def init_replicas(cls, settings: Sequence[Self], members: Members, compile: bool = False) -> Replicas:
         """Start on R models at once."""
         from whvi_paper.baselines.noisy_kfac.stacked import StackedKFACRun  # it needs this file
 
         if compile:
             raise UnsupportedError("compile is for SVI() and MAP(); the steps of noisy K-FAC are not one graph")
-        return StackedKFACRun(settings, models, likelihoods, counts, seeds)
+        return StackedKFACRun(settings, members)
 
 
 class CurvedObjective(Objective):

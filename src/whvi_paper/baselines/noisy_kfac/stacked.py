@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from whvi.inference.algorithm import Terms
+from whvi.inference.algorithm import Members, Terms
 from whvi.inference.replicas import Replicas
 from whvi.inference.stacked import LIKELIHOOD, MODEL
-from whvi.likelihoods import Likelihood
 from whvi_paper.baselines.noisy_kfac.algorithm import CurvedObjective, NoisyKFAC
 from whvi_paper.baselines.noisy_kfac.calls import LayerCalls
 from whvi_paper.baselines.noisy_kfac.curvature import BUFFERS, Curvature, gaussian_layers
@@ -24,17 +23,10 @@ class StackedKFACRun(Replicas):
     Law: a replica ends where its model would end alone, with the same settings, data and seed, within rounding.
     """
 
-    def __init__(
-        self,
-        settings: Sequence[NoisyKFAC],
-        models: Sequence[nn.Module],
-        likelihoods: Sequence[Likelihood],
-        counts: Tensor,
-        seeds: Sequence[int],
-    ) -> None:
+    def __init__(self, settings: Sequence[NoisyKFAC], members: Members) -> None:
         first = settings[0]
-        super().__init__([CurvedObjective(first, *p) for p in zip(models, likelihoods, strict=True)], counts, seeds)
-        named, flat = gaussian_layers(models[0]), self.flats[0]
+        super().__init__([CurvedObjective(first, *pair) for pair in members.pairs()], members)
+        named, flat = gaussian_layers(members.models[0]), self.flats[0]
         self.parameters = {
             name: torch.stack([other.parameters[name].detach() for other in self.flats]).requires_grad_()
             for name in flat.parameters
@@ -44,14 +36,14 @@ class StackedKFACRun(Replicas):
             place = f"{MODEL}{name}." if name else MODEL
             mean = flat.places[f"{place}mean"]
             tensors = {key: self.fixed[flat.places[f"{place}{key}"]] for key in BUFFERS}
-            layers[name] = Curvature(layer, self.parameters[mean], tensors, first.kl_weight / counts, name)
+            layers[name] = Curvature(layer, self.parameters[mean], tensors, first.kl_weight / members.counts, name)
             means.add(mean)
         self.steps = NaturalSteps(
             first,
             layers,
             others=[p for name, p in self.parameters.items() if name not in means],
             noises=[p for name, p in self.parameters.items() if name.startswith(LIKELIHOOD)],
-            n_data=counts,
+            n_data=members.counts,
             rates=torch.tensor([one.learning_rate for one in settings], dtype=torch.float64),
         )
 
