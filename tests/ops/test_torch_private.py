@@ -1,32 +1,113 @@
 """Private names of torch live in one file, and the library is right without any of them."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import torch
+from torch import Tensor, autograd, nn, optim
+from torch.autograd import forward_ad
+from torch.fx import GraphModule
 
 import whvi
 from whvi.ops import torch_private
 
 SOURCE = Path(whvi.__file__).parent.parent
-PRIVATE = re.compile(
-    r"torch\._[A-Za-z]|from torch\.?[\w.]*\._|import torch\._|forward_ad\._|\b_current_level\b|\._op\b"
-)
+OF_PYTHON = {"_replace", "_asdict", "_fields", "_exit"}
+"""Private by their name alone."""
+MODULES = (nn.Linear(1, 1), nn.Conv2d(1, 1, 1), nn.MultiheadAttention(1, 1), nn.BatchNorm1d(1))
+OF_TORCH = {
+    name
+    for owner in (torch, torch._C, Tensor, autograd.Function, forward_ad, optim.Adam, GraphModule, *MODULES)
+    for name in dir(owner)
+    if re.fullmatch("_[A-Za-z]\\w*", name)
+}
+"""Private names that torch has: no others' attributes, and no words to ask for them by, may be called so."""
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.endswith("__") or name == "_")
+
+
+def own_names(trees: Iterable[ast.AST]) -> set[str]:
+    """The private names that these files define: functions, classes, variables, and attributes that they set."""
+    found = set()
+    for node in chain.from_iterable(map(ast.walk, trees)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return found
+
+
+def uses(tree: ast.AST, own: set[str]) -> Iterator[str]:
+    """Private names of torch in a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
+            yield from filter(is_private, (*str(node.module).split("."), *(alias.name for alias in node.names)))
+        elif isinstance(node, ast.Import):
+            paths = [alias.name.split(".") for alias in node.names]
+            yield from (part for path in paths if path[0] == "torch" for part in path if is_private(part))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
+            yield from () if node.attr in own else (node.attr,)  # to take from an object what it made itself
+        elif isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in OF_PYTHON:
+            on_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if node.attr not in own or (node.attr in OF_TORCH and not on_own):
+                yield node.attr
+        elif isinstance(node, ast.Constant) and node.value in OF_TORCH:
+            yield node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and node.args:
+            yield ast.unparse(node)  # to step over what a class of torch does itself
 
 
 def test_no_other_file_uses_a_private_name_of_torch() -> None:
-    found = [
-        f"{path.relative_to(SOURCE)}: {line.strip()}"
+    files = {
+        path: ast.parse(path.read_text())
         for package in ("whvi", "whvi_paper", "whvi_tables")
         for path in (SOURCE / package).rglob("*.py")
         if path.name != "torch_private.py"
-        for line in path.read_text().splitlines()
-        if PRIVATE.search(line)
-    ]
-    assert found == []
+    }
+    own = own_names(files.values())
+    assert len(own) > 1000
+    assert [f"{path.relative_to(SOURCE)}: {name}" for path, tree in files.items() for name in uses(tree, own)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch.nn.modules.batchnorm import _BatchNorm",
+        "from torch._inductor import compile",
+        "import torch._dynamo",
+        "torch.ops.mkldnn._is_mkldnn_bf16_supported()",
+        "super(torch.autograd.Function, function).apply(*args)",
+        "del self.objective.logger, self.objective.reducer",
+        "parent._modules[name] = child",
+        "self._buffers.items()",
+        "module._parameters.values()",
+        "tensor._version",
+        "forward_ad._current_level",
+        'getattr(forward_ad, "_current_level", 0)',
+        'HOOKS = ("_forward_hooks", "_forward_pre_hooks")',
+        'OWN = {nn.Conv2d: ("forward", "_conv_forward")}',
+        "plain._reversed_padding_repeated_twice",
+        "torch._C._AutoDispatchBelowAutograd()",
+    ],
+)
+def test_a_private_name_is_seen(text: str) -> None:
+    assert list(uses(ast.parse(text), {"_version", "_own"}))
+
+
+@pytest.mark.parametrize("text", ["self._own", "other._own", "super().apply()", "row._replace(a=1)", "import _csv"])
+def test_an_own_name_is_none(text: str) -> None:
+    assert list(uses(ast.parse(text), {"_version", "_own"})) == []
 
 
 def test_this_torch_has_all_of_them() -> None:
@@ -45,6 +126,10 @@ NAMES = [
     "_C._functorch._add_batch_dim",
     "_functorch.pyfunctorch.retrieve_current_functorch_interpreter",
     "_standard_gamma",
+    "_C._FunctionBase",
+    "autograd.forward_ad._current_level",
+    "ops.mkldnn._is_mkldnn_bf16_supported",
+    "Tensor._version",
 ]
 SCRIPT = """
 import importlib.abc, importlib.machinery, sys
@@ -78,6 +163,13 @@ y = layer(x)
 with whvi.sampling(layer, 1):
     stacked = torch.vmap(layer)(x.detach().expand(3, 4, 6))
     slope = torch.func.grad(lambda x: layer(x).square().sum())(x.detach())
+    prediction = whvi.predict(layer, x.detach(), 4, seed=1)
+    layer.g.mean.data.add_(1.0)
+try:
+    prediction.samples()
+    raise AssertionError("the model has changed")
+except whvi.errors.UnsupportedError:
+    pass
 parts = [y, x.grad, layer.g.mean.grad, stacked, slope]
 print(" ".join(f"{float(part.sum()):.10e}" for part in parts))
 """
@@ -136,3 +228,51 @@ def test_the_one_name_there_is_no_way_around_is_asked_for(results: dict[str, Res
     code, _, error = results[INDISPENSABLE]
     assert code == 1
     assert "UnsupportedError: torch" in error.splitlines()[-1]
+
+
+def test_guards_of_attributes() -> None:
+    """What an object may lack: a module counts as hooked, and its forward pass alone is compared."""
+
+    class Bare:
+        pass
+
+    bare, layer, attention = cast("nn.Module", Bare()), nn.Linear(2, 2), nn.MultiheadAttention(2, 1)
+    assert torch_private.hooked(bare)
+    assert not torch_private.hooked(layer)
+    layer.register_forward_pre_hook(lambda module, args: None)
+    assert torch_private.hooked(layer)
+    assert torch_private.runs_as(layer, nn.Linear)
+    assert not torch_private.runs_as(layer, nn.Conv2d)
+    torch_private.answer_as(layer, attention)
+    assert vars(layer)["_qkv_same_embed_dim"] is True
+    del attention._qkv_same_embed_dim
+    torch_private.answer_as(bare, attention)
+    assert vars(bare) == {}
+    torch_private.release_processes(cast("nn.parallel.DistributedDataParallel", bare))
+
+
+def test_without_inductor_torch_compile_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch._inductor", None)
+    monkeypatch.setattr(torch, "compile", lambda graph, **options: (graph, options))
+    graph: Any = object()
+    found: Any = torch_private.inductor(graph, [])
+    assert found == (graph, {"dynamic": False, "fullgraph": True})
+
+
+def test_recording_is_apply() -> None:
+    """The short way gives what Function.apply gives."""
+
+    class Square(autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return 2.0 * ctx.saved_tensors[0] * grad
+
+    for way in (torch_private.apply_eagerly, lambda function, *args: function.apply(*args)):
+        x = torch.tensor(3.0, requires_grad=True)
+        way(Square, x).backward()
+        assert float(x.grad if x.grad is not None else 0.0) == 6.0

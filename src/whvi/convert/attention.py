@@ -13,6 +13,7 @@ from whvi.errors import DtypeError, ShapeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, fixed_draws, fixing
 from whvi.ops import draw_seed
+from whvi.ops.torch_private import answer_as
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 """Names of the layers."""
@@ -48,7 +49,7 @@ class BayesianAttention(nn.Module):
         self.embed_dim, self.kdim, self.vdim = attention.embed_dim, attention.kdim, attention.vdim
         self.num_heads, self.head_dim = attention.num_heads, attention.head_dim
         self.dropout, self.batch_first = attention.dropout, attention.batch_first
-        self._qkv_same_embed_dim = attention._qkv_same_embed_dim
+        answer_as(self, attention)
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = q_proj, k_proj, v_proj, out_proj
 
     def forward(

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.rnn import RNNBase
 from torch.nn.parameter import is_lazy
 
@@ -16,6 +15,7 @@ from whvi.convert.rules import Choice, Rule, Rules
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn import WHVIConv2d, WHVILinear
 from whvi.nn.base import BayesianLayer
+from whvi.nn.parts import BATCH_NORMS
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 
@@ -88,7 +88,7 @@ def bayesianize(
     if inplace and any(choice.module is model and not choice.note for choice in choices):
         raise ArgumentError("a layer cannot be replaced in itself; use inplace=False and take the model of the result")
     sequences, normalised = (
-        any(isinstance(module, kinds) for module in model.modules()) for kinds in (_SEQUENCES, _BatchNorm)
+        any(isinstance(module, kinds) for module in model.modules()) for kinds in (_SEQUENCES, BATCH_NORMS)
     )
     maker = Maker(options, "batch" if sequences else "example", "example" if normalised else "batch")
     before = count_parameters(model)
@@ -103,10 +103,12 @@ def exchange(model: nn.Module, new: dict[nn.Module, nn.Module], inplace: bool) -
     for module, other in new.items():
         other.train(module.training)
     if inplace:
-        for parent in list(model.modules()):
-            for name, child in parent._modules.items():
-                if child in new:
-                    parent._modules[name] = new[child]
+        by_path = dict(model.named_modules(remove_duplicate=False))
+        for path, child in by_path.items():
+            if child in new:
+                parent, _, name = path.rpartition(".")
+                setattr(by_path[parent], name, new[child])
+        for parent in set(by_path.values()):
             for name, value in vars(parent).items():
                 if name not in _OF_MODULES:  # a list of layers that forward goes through, say
                     vars(parent)[name] = _with_new(value, new)

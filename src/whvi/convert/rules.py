@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.modules.rnn import RNNBase, RNNCellBase
 from torch.nn.utils.parametrize import is_parametrized
@@ -15,6 +14,7 @@ from whvi.convert.attention import BayesianAttention, split_projections
 from whvi.convert.layers import Options, count_parameters, size_after
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
+from whvi.ops.torch_private import hooked, runs_as
 
 Decide = Callable[[str, nn.Module], "bool | nn.Module | None"]
 Rule = None | type[nn.Module] | str | Decide | Iterable[type[nn.Module] | str]
@@ -22,9 +22,8 @@ Rule = None | type[nn.Module] | str | Decide | Iterable[type[nn.Module] | str]
 
 REPLACEABLE = (nn.Linear, nn.Conv2d, nn.MultiheadAttention)
 """What has a Bayesian twin."""
-_WITHOUT_TWIN = (_ConvNd, RNNBase, RNNCellBase, nn.Bilinear)
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_OWN = {nn.Linear: ("forward",), nn.Conv2d: ("forward", "_conv_forward"), nn.MultiheadAttention: ("forward",)}
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_WITHOUT_TWIN = (*_CONVOLUTIONS, RNNBase, RNNCellBase, nn.Bilinear)
 
 
 class Choice(NamedTuple):
@@ -124,9 +123,9 @@ def obstacle(module: nn.Module) -> str:
         return f"{type(module).__name__} has no Bayesian twin here"
     if is_parametrized(module):
         return "parametrized; remove the parametrizations first"
-    if any(getattr(module, name, None) for name in _HOOKS):
+    if hooked(module):
         return "it has hooks, which would be lost"
-    if any(getattr(type(module), name) is not getattr(kind, name) for name in _OWN[kind]):
+    if not runs_as(module, kind):
         return f"{type(module).__name__} has a forward of its own"
     if isinstance(module, nn.MultiheadAttention):
         if module.bias_k is not None or module.add_zero_attn:
@@ -145,9 +144,8 @@ def keep_ties(choices: list[Choice], model: nn.Module) -> list[Choice]:
     """The choices without those that would tear tensors apart that are shared with what stays as it is."""
     owners: dict[Tensor, set[nn.Module]] = {}
     for module in model.modules():
-        for tensor in module._parameters.values():
-            if tensor is not None:
-                owners.setdefault(tensor, set()).add(module)
+        for tensor in module.parameters(recurse=False):
+            owners.setdefault(tensor, set()).add(module)
     while True:
         going = {choice.module: choice for choice in choices if not choice.note}
         notes = {module: note for module in going if (note := _torn(module, owners, going))}

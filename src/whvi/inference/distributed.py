@@ -21,6 +21,7 @@ from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.seeds import mix, start_generators
 from whvi.inference.svi import SVI, SVIRun
 from whvi.likelihoods import Likelihood
+from whvi.ops.torch_private import release_processes
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
@@ -197,6 +198,6 @@ class SharedRun(SVIRun):
         return {"processes": self.group.size}
 
     def close(self) -> None:
-        """Let go of the group. What holds it last ends its threads, and torch's reducer would do so in a deadlock."""
-        del self.objective.logger, self.objective.reducer
+        """Let go of the group."""
+        release_processes(self.objective)
         self.ending.close()

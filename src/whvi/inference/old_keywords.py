@@ -80,8 +80,8 @@ def in_new_words(
         found.append(stopping.on(rows) if rows is not None else stopping)
     elif rows is not None:
         raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
-    if (function := given.get("callback")) is not None:
-        found.append(Every(given.get("callback_every", 1000), function))
+    if (called := given.get("callback")) is not None:
+        found.append(Every(given.get("callback_every", 1000), called))
     if (folder := given.get("log_dir")) is not None:
         found.append(TensorBoard(folder))
     if (show := given.get("progress")) is not None:

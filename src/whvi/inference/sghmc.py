@@ -20,6 +20,7 @@ from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.stacked import LIKELIHOOD, MODEL, Stacked
 from whvi.likelihoods import Likelihood
 from whvi.nn.model import bayesian_layers
+from whvi.nn.parts import BATCH_NORMS
 from whvi.ops import draw_seed, normal
 
 
@@ -99,7 +100,7 @@ class SGHMC(Algorithm):
                 "SGHMC samples the weights of a plain network, but this model has Bayesian layers; build it from "
                 "torch.nn layers"
             )
-        if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+        if any(isinstance(module, BATCH_NORMS) for module in model.modules()):
             raise UnsupportedError(
                 "SGHMC needs a likelihood that is a product over rows, but BatchNorm joins the rows of a batch; use "
                 "LayerNorm or GroupNorm"

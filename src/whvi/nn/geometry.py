@@ -58,11 +58,18 @@ class ConvGeometry:
                 warnings.simplefilter("ignore")
                 mode: Any = padding_mode
                 sizes = (self.kernel_size, self.stride, self.padding, self.dilation)
-                plain = nn.Conv2d(in_channels, out_channels, *sizes, groups, False, mode, device="meta")
+                nn.Conv2d(in_channels, out_channels, *sizes, groups, False, mode, device="meta")
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"no such convolution: {error}") from None
-        left, right, top, bottom = plain._reversed_padding_repeated_twice
+        (top, bottom), (left, right) = self._around(0), self._around(1)
         self._margins = (left, right, top, bottom)
+
+    def _around(self, axis: int) -> Pair:
+        """Padding before and after, along the height (0) or the width (1)."""
+        if isinstance(self.padding, tuple):
+            return self.padding[axis], self.padding[axis]
+        total = self.dilation[axis] * (self.kernel_size[axis] - 1) if self.padding == "same" else 0
+        return total // 2, total - total // 2
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:

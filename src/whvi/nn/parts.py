@@ -8,6 +8,11 @@ from whvi.errors import ArgumentError, DtypeError, ShapeError
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Point, Posterior, Prior
 
 UNIT_PRIOR = GaussianPrior(1.0)
+BATCH_NORMS = (
+    *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
+    *(nn.LazyBatchNorm1d, nn.LazyBatchNorm2d, nn.LazyBatchNorm3d),
+)
+"""What joins the rows of a batch."""
 """Of biases, and of scales that are inferred. It has no state, so that all layers can share it."""
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from whvi.ops.torch_private import forward_mode_active, through_vmap, transforms_active, vmap_levels
+from whvi.ops.torch_private import apply_eagerly, forward_mode_active, through_vmap, transforms_active, vmap_levels
 
 
 def must_record(x: torch.Tensor) -> bool:
@@ -31,12 +31,11 @@ def in_graph() -> bool:
 def record(function: type[torch.autograd.Function], *args: Any) -> Any:
     """``function.apply(*args)`` for positional arguments.
 
-    ``Function.apply`` inspects the signature of ``forward`` on every call (about 30 microseconds, more than a small
-    kernel); plain eager execution has no use for that, torch.compile and torch.func do.
+    Plain eager execution has no use for what ``Function.apply`` does first, torch.compile and torch.func do.
     """
     if torch.compiler.is_compiling() or transforms_active():
         return function.apply(*args)
-    return super(torch.autograd.Function, function).apply(*args)  # type: ignore[misc]
+    return apply_eagerly(function, *args)
 
 
 class BatchInfo(NamedTuple):

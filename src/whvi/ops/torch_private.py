@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.fx import GraphModule
 
@@ -47,6 +47,16 @@ if below_autograd is None:
 # Function.apply asks the same question. Without it: every call takes the slow entry.
 transforms_active: Callable[[], bool] = _private("_C._are_functorch_transforms_active", lambda: True)
 
+# Reason: Function.apply inspects the signature of forward on every call, in about 30 microseconds, more than a small
+# kernel takes; in plain eager execution all that it comes to is this. Without it: Function.apply.
+apply_eagerly: Callable[..., Any] = vars(_private("_C._FunctionBase", object)).get(
+    "apply", lambda function, *args: function.apply(*args)
+)
+
+# Reason: no public question says whether a level of forward mode is open; operators must then record. Without it: they
+# always do, as if one were.
+_has_forward_level = _private("autograd.forward_ad._current_level", None) is not None
+
 # Reason: torch.library's autograd kernels must record when forward mode is on. Without it: they record whenever a level
 # of forward mode is open.
 _forward_grad_enabled: Callable[[], bool] = _private("_C._is_fwd_grad_enabled", lambda: True)
@@ -69,10 +79,61 @@ _has_vmap_entry = None not in (_vmap_kind, _unwrap, _wrap, _current_level)
 # them say so.
 standard_gamma: Callable[..., Tensor] | None = _private("_standard_gamma", None)
 
+# Reason: whether the processor has instructions for bfloat16, which no public question says. Without it (also where
+# torch was built without the library that it asks): full precision.
+has_bfloat16: Callable[[], bool] = _private("ops.mkldnn._is_mkldnn_bf16_supported", lambda: False)
+
+# Reason: a prediction must notice that a tensor was written to since. Without it: the sum of its bits tells, all but
+# always.
+_has_version = _private("Tensor._version", None) is not None
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def version(tensor: Tensor) -> int:
+    """How often a tensor was written to."""
+    return tensor._version if _has_version else 0
+
+
+def hooked(module: nn.Module) -> bool:
+    """Whether a module has hooks, which a layer in its place would not have.
+
+    Reason: there is no public list of them. Without one of these: a module counts as hooked, and stays as it is.
+    """
+    return any(len(getattr(module, name, ".")) > 0 for name in _HOOKS)
+
+
+def runs_as(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether the forward pass of a module is that of torch's class.
+
+    Reason: convolutions have an inner one, too. Without it: forward alone is compared.
+    """
+    return all(getattr(type(module), name, None) is getattr(kind, name, None) for name in ("forward", "_conv_forward"))
+
+
+def answer_as(new: nn.Module, attention: nn.MultiheadAttention) -> None:
+    """Give a module that stands in for attention what torch's own encoder layers ask of it.
+
+    Reason: they ask for a private attribute. Without it: they do not.
+    """
+    if hasattr(attention, "_qkv_same_embed_dim"):
+        new._qkv_same_embed_dim = attention._qkv_same_embed_dim
+
+
+def release_processes(shared: nn.parallel.DistributedDataParallel) -> None:
+    """Take from a shared module what holds its process group.
+
+    Reason: what holds a group last ends its threads, and torch's reducer would do so in a deadlock. Its name is not
+    documented. Without it: nothing to take.
+    """
+    for name in ("logger", "reducer"):
+        if hasattr(shared, name):
+            delattr(shared, name)
+
 
 def forward_mode_active() -> bool:
     """True inside a level of forward-mode differentiation, torch.func.jvp included."""
-    return getattr(forward_ad, "_current_level", 0) >= 0
+    return not _has_forward_level or forward_ad._current_level >= 0
 
 
 def forward_mode_records() -> bool:

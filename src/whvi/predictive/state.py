@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import UnsupportedError
+from whvi.ops.torch_private import version
 
 _switching = threading.RLock()
 """Flags belong to a module, not to a thread: who finds a model in training mode holds this until it is back there."""
@@ -71,7 +72,7 @@ class Snapshot:
 def _marks(part: nn.Module | Tensor) -> list[tuple[int, int, int, int]]:
     tensors = [part] if isinstance(part, Tensor) else [*part.parameters(), *part.buffers()]
     # Tensors of inference mode do not count their versions.
-    return [(id(t), t.data_ptr(), 0 if t.is_inference() else t._version, _content(t)) for t in tensors]
+    return [(id(t), t.data_ptr(), 0 if t.is_inference() else version(t), _content(t)) for t in tensors]
 
 
 def _content(tensor: Tensor) -> int:

@@ -41,6 +41,7 @@ class RandomOperator(nn.Module):
         self.plan = plan
         self.in_features, self.out_features = plan.in_features, plan.out_features
         device, dtype = device or torch.get_default_device(), dtype or torch.get_default_dtype()
+        self._length = len(steps)
         for number, step in enumerate(steps):
             if step is not None:
                 step = step.to(device, dtype if step.is_floating_point() else step.dtype)
@@ -75,7 +76,7 @@ class RandomOperator(nn.Module):
         return f"{self.in_features}, {self.out_features}, blocks={self.plan.blocks} x {self.plan.size}"
 
     def _steps(self) -> Iterator[_Step]:
-        return (step for name, step in self._buffers.items() if name.startswith("step"))
+        return (getattr(self, f"step{number}") for number in range(self._length))
 
 
 class Fastfood(RandomOperator):

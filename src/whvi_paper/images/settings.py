@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
 from whvi.inference import SVI, OneCycle
+from whvi.ops.torch_private import has_bfloat16
 from whvi_paper.baselines import NoisyKFAC
 from whvi_paper.baselines.matrix_gaussian import MatrixGaussian
 
@@ -65,9 +66,7 @@ def has_curvature(model: nn.Module) -> bool:
 
 def native_precision() -> str:
     """ "bf16" where the processor has instructions for it; elsewhere it is emulated, and slower than full precision."""
-    # The query is private, and is only there where torch was built with the library that it asks.
-    there = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return "bf16" if there else "full"
+    return "bf16" if torch.backends.mkldnn.is_available() and has_bfloat16() else "full"
 
 
 class Reduced(nn.Module):
