@@ -22,6 +22,7 @@ from whvi.nn import (
     WHVILinear,
 )
 from whvi_paper.baselines import (
+    GaussianFactorsLinear,
     LowRankMCDropoutConv2d,
     MatrixGaussianConv2d,
     MatrixGaussianLinear,
@@ -37,6 +38,7 @@ LAYERS = {
     "full covariance": lambda: FullCovarianceLinear(8, 6, dtype=torch.float64),
     "matrix Gaussian": lambda: MatrixGaussianLinear(8, 6, dtype=torch.float64),
     "tensor": lambda: TensorFactorisedLinear(8, 6, dtype=torch.float64),
+    "Gaussian factors": lambda: GaussianFactorsLinear(8, 6, rank=2, dtype=torch.float64),
     "dropout": lambda: MCDropout(nn.Linear(8, 6, dtype=torch.float64), 0.5),
     "whvi filters": lambda: WHVIConv2d(4, 8, 3, groups=2, **GEOMETRY),
     "mean-field filters": lambda: MeanFieldConv2d(4, 8, 3, groups=2, **GEOMETRY),

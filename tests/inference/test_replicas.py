@@ -14,7 +14,7 @@ from whvi.inference import MAP, SVI, Checkpoint, Every, History, Moment, PowerDe
 from whvi.likelihoods import Categorical, Gaussian, Likelihood
 from whvi.nn import MCDropout, MeanFieldLinear, WHVIColumn, WHVIConv2d, WHVILinear
 from whvi.predictive import Ensemble
-from whvi_paper.baselines import TensorFactorisedLinear
+from whvi_paper.baselines import GaussianFactorsLinear, TensorFactorisedLinear
 
 Data = tuple[Tensor, Tensor]
 COUNT, STEPS = 3, 25
@@ -34,7 +34,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "mean field": lambda: mlp(MeanFieldLinear(3, 8), MeanFieldLinear(8, 1)),
     "one draw for a batch": lambda: mlp(WHVILinear(3, 8, draws="batch"), MeanFieldLinear(8, 1, draws="batch")),
     "dropout": lambda: mlp(nn.Linear(3, 8), MCDropout(nn.Linear(8, 1), p=0.3)),
-    "tensor": lambda: mlp(TensorFactorisedLinear(3, 8), nn.Linear(8, 1)),
+    "products": lambda: mlp(TensorFactorisedLinear(3, 8), GaussianFactorsLinear(8, 1, rank=2)),
     "plain": lambda: mlp(nn.Linear(3, 8), nn.Linear(8, 1)),
     "normalised": lambda: mlp(nn.Linear(3, 8, bias=False), nn.BatchNorm1d(8), WHVILinear(8, 1)),
     "convolution": lambda: nn.Sequential(
