@@ -117,6 +117,9 @@ def test_this_torch_has_all_of_them() -> None:
 INDISPENSABLE = "_C._AutoDispatchBelowAutograd"
 NAMES = [
     "_C._are_functorch_transforms_active",
+    "_C.DispatchKeySet",
+    "_C.DispatchKey.CPU",
+    "_C._dispatch_keys",
     "_C._is_fwd_grad_enabled",
     "_C._len_torch_dispatch_stack",
     "_C._get_tracing_state",

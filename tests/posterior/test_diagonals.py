@@ -6,10 +6,18 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 from torch.func import grad, hessian, vmap
 
+from whvi.posterior import kl
 from whvi.posterior.kl import diagonals
 
 SHAPES = ((4,), (2, 3), (1,))
 VARIANCE = 0.7
+
+
+@pytest.fixture(autouse=True, params=["short", "long"])
+def _length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short vectors are joined, long ones are a step of autograd each."""
+    if request.param == "long":
+        monkeypatch.setattr(kl, "_SHORT", 0)
 
 
 def vectors(dtype: torch.dtype = torch.float64) -> list[Tensor]:

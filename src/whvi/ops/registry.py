@@ -17,7 +17,7 @@ from torch import Tensor
 
 from whvi.errors import UnsupportedError
 from whvi.ops import canonical, fallback, native
-from whvi.ops.torch_private import below_autograd, forward_mode_records, traced, transforms_active
+from whvi.ops.torch_private import below_autograd, forward_mode_records, traced, transforms_active, without_autograd
 
 _CHAIN = (
     "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
@@ -134,12 +134,10 @@ def differentiate(name: str, apply: Callable[..., Any], vmap: Callable[..., Any]
 def _direct(name: str) -> Callable[..., Any]:
     """The operator for callers that record gradients themselves, or need none."""
     operator = getattr(torch.ops.whvi, name).default
+    alone = without_autograd(operator)
 
     def call(*args: Any) -> Any:
-        if traced():
-            return operator(*args)
-        with below_autograd():
-            return operator(*args)
+        return operator(*args) if traced() else alone(*args)
 
     return call
 

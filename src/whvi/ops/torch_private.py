@@ -43,6 +43,15 @@ if below_autograd is None:
         "install a version of torch that docs/guarantees.md lists"
     )
 
+# Reason: the guard and the dispatcher's way through its keys take as long as a transform of 2048 numbers; plain CPU
+# tensors have one kernel, which can be called by its key. Without them: all calls take the guard.
+_key_set: Any = _private("_C.DispatchKeySet", None)
+_cpu_key: Any = _private("_C.DispatchKey.CPU", None)
+_keys_of: Any = _private("_C._dispatch_keys", None)
+_CPU_KEYS = None if None in (_key_set, _cpu_key, _keys_of) else _key_set(_cpu_key)
+_PLAIN = 0 if _CPU_KEYS is None else _keys_of(torch.empty(0)).raw_repr()
+"""The keys of a plain CPU tensor. Subclasses, tensors under vmap and those of other devices have others."""
+
 # Reason: inside torch.func an autograd.Function needs its slow entry, which knows vmap and jvp; torch's own
 # Function.apply asks the same question. Without it: every call takes the slow entry.
 transforms_active: Callable[[], bool] = _private("_C._are_functorch_transforms_active", lambda: True)
@@ -158,6 +167,23 @@ def watched() -> bool:
         or forward_mode_active()
         or _tracing_state() is not None
     )
+
+
+def without_autograd(operator: Any) -> Callable[..., Any]:
+    """The operator without its gradient, for callers that record one themselves or need none, and are not traced."""
+    to_kernel = getattr(getattr(operator, "_handle", None), "redispatch_boxed", None) if _PLAIN else None
+
+    def call(*args: Any) -> Any:
+        if to_kernel is not None:
+            for arg in args:
+                if isinstance(arg, Tensor) and _keys_of(arg).raw_repr() != _PLAIN:
+                    break
+            else:
+                return to_kernel(_CPU_KEYS, *args)
+        with below_autograd():
+            return operator(*args)
+
+    return call
 
 
 def vmap_levels() -> int:

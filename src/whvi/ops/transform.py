@@ -12,9 +12,9 @@ from whvi.ops.checks import check_input, check_out, check_scale
 from whvi.ops.orders import split
 from whvi.ops.padding import pad
 from whvi.ops.recording import must_record, record
-from whvi.ops.torch_private import below_autograd, traced, watched
+from whvi.ops.torch_private import traced, watched, without_autograd
 
-_operator = torch.ops.whvi.fwht.default
+_without_autograd = without_autograd(torch.ops.whvi.fwht.default)
 
 
 def fwht(
@@ -49,8 +49,7 @@ def fwht(
             check_scale(scale)
         if out is None:
             if not (x.requires_grad or watched()):
-                with below_autograd():  # nothing watches: no need to ask again, as registry.fwht would
-                    transformed: Tensor = _operator(x, scale)
+                transformed: Tensor = _without_autograd(x, scale)  # registry.fwht would ask again
                 return transformed
             if must_record(x):
                 y: Tensor = record(_Transform, x, scale)

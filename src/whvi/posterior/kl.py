@@ -66,14 +66,39 @@ def diagonals(means: Sequence[Tensor], log_stds: Sequence[Tensor], variance: flo
     """
     flat = [[vector.flatten() for vector in vectors] for vectors in (means, log_stds)]
     size = sum(map(len, flat[0]))
-    if size <= _SHORT:  # a network has many short vectors, and there the number of operations costs
+    short = size <= _SHORT
+    if short:  # a network has many short vectors, and there the number of operations costs
         flat = [[torch.cat(vectors)] for vectors in flat]
     total: Tensor | float = 0.5 * size * (log(variance) - 1.0)
     for mean, log_std in zip(*flat, strict=True):
-        std = log_std.exp()
-        total = total + (torch.dot(mean, mean) + torch.dot(std, std)) * (0.5 / variance) - log_std.sum()
+        total = total + (
+            _pair(mean, log_std, variance) if short or watched() else record(_Pair, mean, log_std, variance)
+        )
     assert isinstance(total, Tensor)
     return total
+
+
+def _pair(mean: Tensor, log_std: Tensor, variance: float) -> Tensor:
+    """What depends on one pair of flat vectors."""
+    std = log_std.exp()
+    return (torch.dot(mean, mean) + torch.dot(std, std)) * (0.5 / variance) - log_std.sum()
+
+
+class _Pair(torch.autograd.Function):
+    """``_pair`` in fewer passes on the way back, over vectors as long as a layer's weights."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, log_std: Tensor, variance: float) -> Tensor:
+        ctx.save_for_backward(mean, log_std)
+        ctx.variance = variance
+        return _pair(mean, log_std, variance)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        (mean, log_std), variance = ctx.saved_tensors, ctx.variance
+        by_square = grads[0] / variance
+        by_log_std = (2 * log_std).exp() * by_square - grads[0]
+        return by_square * mean, by_log_std, None
 
 
 def matrix_gaussian(mean: Tensor, row_root: Tensor, column_root: Tensor, variance: float) -> Tensor:
