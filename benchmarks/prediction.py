@@ -72,11 +72,11 @@ def contenders() -> dict[str, Callable[[], object]]:
     walsh_hadamard = network(WHVILinear, WHVILinear, MeanFieldLinear)
     runs = {
         UNIT: passes(network(nn.Linear), x),
-        FUNCTION: ours(walsh_hadamard, "function"),
+        FUNCTION: ours(walsh_hadamard, "batch"),
         EXAMPLE: ours(walsh_hadamard, "example"),
-        "whvi, mean field, a draw for each sample": ours(network(MeanFieldLinear), "function"),
+        "whvi, mean field, a draw for each sample": ours(network(MeanFieldLinear), "batch"),
         "whvi, MC dropout, a draw for each sample": ours(
-            network(nn.Linear, lambda i, o: MCDropout(nn.Linear(i, o))), "function"
+            network(nn.Linear, lambda i, o: MCDropout(nn.Linear(i, o))), "batch"
         ),
     }
     if importlib.util.find_spec("bayesian_torch"):

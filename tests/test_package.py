@@ -1,11 +1,13 @@
 """The package as a whole: version, typing marker, light imports, documented dependencies, errors."""
 
+import ast
 import re
 import runpy
 import subprocess
 import sys
 import tomllib
 from importlib import metadata, resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,26 @@ def test_every_dependency_has_its_reason() -> None:
     wanted = {(re.match(r"[\w-]+", line)[0], extra) for extra, lines in groups.items() for line in lines}
     rows = re.findall(r"^\| ([\w-]+) \| ([\w-]+) \|", (ROOT / "docs/dependencies.md").read_text(), flags=re.MULTILINE)
     assert set(rows) - {("Package", "Extra"), ("---", "---")} == wanted
+
+
+OTHER_NAMES = {"sklearn": "scikit-learn", "python_calamine": "python-calamine", "distributed": "dask"}
+"""Of packages that are imported by another name than they are installed by."""
+PARTS = {"markupsafe": "jinja2", "cycler": "matplotlib"}
+"""Packages of whose interface others are a part."""
+
+
+def test_every_package_that_is_imported_is_listed() -> None:
+    facts = project()
+    lines = chain(facts["dependencies"], *facts["optional-dependencies"].values())
+    listed = {re.match(r"[\w-]+", line)[0] for line in lines}  # type: ignore[index]
+    own = {"whvi", "whvi_paper", "whvi_tables"} | sys.stdlib_module_names
+    nodes = [
+        node for path in (ROOT / "src").rglob("*.py") for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    packages = {name.split(".")[0] for name in imported} - own
+    assert {PARTS.get(name, OTHER_NAMES.get(name, name)) for name in packages} - listed == set()
 
 
 def test_requirements_name_the_floors_that_the_build_assumes() -> None:

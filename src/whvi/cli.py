@@ -2,8 +2,9 @@
 
 A package adds commands with an entry point in the group ``whvi.commands``: a function that is called with the app.
 
-Needs the extra ``cli`` (typer and rich), which are imported when a command runs, so that the door can say how to open
-it. Exit codes: 0 all is well, 1 the command ran and has bad news, 2 a mistake in the call or in the installation.
+Needs the extra ``cli`` (typer and rich), which are imported when a command runs, so that ``main`` can say what to
+install. A package says itself what its commands need, by a ``MissingPackageError``. Exit codes: 0 all is well, 1 the
+command ran and has bad news, 2 a mistake in the call or in the installation.
 """
 
 import dataclasses
@@ -35,10 +36,6 @@ def main() -> None:
         app()
     except (WhviError, OSError) as error:  # a mistake of the caller, not of the program: no traceback
         fail(str(error))
-    except ModuleNotFoundError as error:
-        if error.name not in ("jinja2", "joblib", "matplotlib", "pooch", "python_calamine"):
-            raise
-        fail(f"this command needs {error.name}, install it with: pip install 'whvi[paper]'")
 
 
 def fail(message: str) -> NoReturn:

@@ -13,7 +13,7 @@ from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
 from whvi.nn.anatomy import anatomy, differences
-from whvi.nn.draws import fixing
+from whvi.nn.draws import batch_or_example, fixing
 from whvi.nn.model import Several, bayesian_layers, tied
 from whvi.nn.swap import call_with, own_tensors, places
 
@@ -143,7 +143,7 @@ class Ensemble(Several):
         members: slice | Sequence[int] | None = None,
         *,
         seeds: Tensor | None = None,
-        draws: str = "function",
+        draws: str = "batch",
     ) -> Tensor:
         """Outputs of members: (rows, ...) -> (m, rows, ...).
 
@@ -151,11 +151,11 @@ class Ensemble(Several):
             x: inputs, the same for all.
             members: which; default all.
             seeds: (m, layers), for members with Bayesian layers; default fresh draws, as the layers have it.
-            draws: with seeds, "function" for one draw of weights for all rows, or "example" for one for each row.
+            draws: with seeds, "batch" for one draw of weights for all rows, or "example" for one for each row.
         """
         tensors = self.model_state.tensors(members)
         template, layers = self._templates[0], self.layers
-        shape = None if draws == "example" else ()
+        shape = None if batch_or_example(draws) == "example" else ()
 
         def one(state: dict[str, Tensor], own: Tensor | None) -> Tensor:
             with fixing({} if own is None else tied({layer: Draw(own[i], shape) for i, layer in enumerate(layers)})):

@@ -1,21 +1,54 @@
 """What this package adds to the command line: ``whvi reproduce``, ``train``, ``report``, ``bench``, ..."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from whvi.errors import ArgumentError, WhviError
+from whvi.errors import ArgumentError, MissingPackageError, WhviError
 from whvi_paper.jobs import Job
 
 if TYPE_CHECKING:
     from whvi_paper.store import Store
 
 
+PACKAGES = ("jinja2", "joblib", "matplotlib", "pooch", "python_calamine", "requests", "scipy", "sklearn")
+"""Of the extra."""
+
+
 def add_commands(app: typer.Typer) -> None:
     """Called by ``whvi`` with its app, through the entry point in the group ``whvi.commands``."""
+    own = typer.Typer()
+    _add_own(own)
+    for group in (own, *(info.typer_instance for info in own.registered_groups)):
+        for info in () if group is None else group.registered_commands:
+            assert info.callback is not None
+            info.callback = explained(info.callback)
+    app.registered_commands += own.registered_commands
+    app.registered_groups += own.registered_groups
+
+
+def explained(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that says what to install where a package of the extra is missing."""
+
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        try:
+            return command(*args, **options)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").split(".")[0]
+            if isinstance(error, MissingPackageError) or package not in PACKAGES:
+                raise
+            message = f"this command needs {package}, install it with: pip install 'whvi[paper]'"
+            raise MissingPackageError(message) from error
+
+    return run
+
+
+def _add_own(app: typer.Typer) -> None:
     from whvi_paper.data.commands import add_commands as add_datasets
     from whvi_paper.images.command import train
     from whvi_paper.networks.command import summary

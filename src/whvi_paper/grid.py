@@ -10,7 +10,7 @@ from typing import Any
 
 from whvi_paper import printed, recipe
 from whvi_paper.blocks import Entry
-from whvi_paper.data import DATASETS, Task
+from whvi_paper.data import DATASETS, DatasetKind
 from whvi_paper.jobs import Inputs, Job
 from whvi_paper.store import Record
 from whvi_paper.training import train
@@ -101,7 +101,7 @@ def beside(entry: Entry, pair: printed.Pair | None) -> Entry:
     if pair is None:
         return entry
     data = DATASETS[entry.dataset]
-    off = entry.metric in ("mnll", "expected_nll") and data.task is Task.REGRESSION
+    off = entry.metric in ("mnll", "expected_nll") and data.task is DatasetKind.REGRESSION
     corrected = printed.corrected(entry.method, pair[0], len(data.targets)) if off else pair[0]
     return replace(entry, paper_mean=pair[0], paper_std=pair[1], paper_corrected=corrected)
 

@@ -98,5 +98,5 @@ def algorithm(method: str, settings: Configuration, steps: int) -> SVI | NoisyKF
     if method == "nng":
         names = ("learning_rate", "adam_learning_rate", "damping", "moments_every", "update_every")
         return NoisyKFAC(schedule=schedule, **{name: settings[name] for name in names})
-    beta = LinearWarmup(max(1, round(settings["kl_warm_up"] * steps))) if "kl_warm_up" in settings else 1.0
-    return SVI(settings["learning_rate"], schedule=schedule, kl_weight=beta)
+    kl_weight = LinearWarmup(max(1, round(settings["kl_warm_up"] * steps))) if "kl_warm_up" in settings else 1.0
+    return SVI(settings["learning_rate"], schedule=schedule, kl_weight=kl_weight)

@@ -60,7 +60,7 @@ def test_tied_layers_cancel(kind: str, draws: str, options: dict[str, Any]) -> N
         with whvi.sampling(model, way):
             rows = x.repeat(3, *(1,) * (x.ndim - 1)) if way == 3 else x
             zero(model(rows))
-    for way in ("function", "example"):
+    for way in ("batch", "example"):
         zero(whvi.predict(model, x, samples=18, draws=way, seed=1).samples())
         zero(whvi.predict(Ensemble([model, converted(kind, draws, **options)[0]]), x, 4, draws=way, seed=1).samples())
     zero(to_dense(model, 3)(x))

@@ -16,24 +16,24 @@ from whvi.inference.schedules import at
 from whvi.likelihoods import Categorical, Gaussian
 from whvi_paper import recipe, training
 from whvi_paper.baselines import NoisyKFAC
-from whvi_paper.data import LoadedDataset, Split, Task
+from whvi_paper.data import DatasetKind, LoadedDataset, Split
 from whvi_paper.networks import METHODS, network
 
 ROWS, STEPS = 60, 24
 
 
-def small(task: Task) -> LoadedDataset:
+def small(task: DatasetKind) -> LoadedDataset:
     generator = np.random.default_rng(0)
     x = generator.normal(size=(ROWS, 3))
     y = 100.0 + 10.0 * x[:, :1] + generator.normal(size=(ROWS, 1))
-    if task is Task.REGRESSION:
+    if task is DatasetKind.REGRESSION:
         return LoadedDataset("small", task, x, y, ("a", "b", "c"), ("y",), (), "0123")
     return LoadedDataset("small", task, x, (y[:, 0] > 100).astype(np.int64), ("a", "b", "c"), (), ("no", "yes"), "0123")
 
 
 @pytest.fixture
 def regression(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "load", lambda name: small(Task.REGRESSION))
+    monkeypatch.setattr(training, "load", lambda name: small(DatasetKind.REGRESSION))
 
 
 def inputs(method: str, task: str = "regression", **more: int) -> list[dict[str, object]]:
@@ -83,7 +83,7 @@ def test_reports_rise_to_the_end_and_curves_are_optional(method: str, tmp_path: 
 
 
 def test_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "load", lambda name: small(Task.CLASSIFICATION))
+    monkeypatch.setattr(training, "load", lambda name: small(DatasetKind.CLASSIFICATION))
     found = training.train(inputs("whvi", "classification"), tmp_path, Stop())
     assert found[0]["metrics"].keys() == {"mnll", "expected_nll", "error", "ece", "elbo"}
     assert 0.0 <= found[0]["metrics"]["error"] <= 1.0
@@ -141,7 +141,7 @@ def test_outputs_have_scales_of_their_own_and_densities_are_summed_over_them() -
 
 def test_likelihood_and_outputs_are_those_of_the_task() -> None:
     settings = recipe.configuration("whvi", "regression")
-    regression, classes = small(Task.REGRESSION), small(Task.CLASSIFICATION)
+    regression, classes = small(DatasetKind.REGRESSION), small(DatasetKind.CLASSIFICATION)
     assert (training.outputs_of(regression), training.outputs_of(classes)) == (1, 2)
     assert isinstance(training.make_likelihood(regression, settings), Gaussian)
     assert isinstance(training.make_likelihood(classes, settings), Categorical)

@@ -58,7 +58,7 @@ def test_there_is_always_a_row() -> None:
     assert kept_rows(1, 0) == KEPT
 
 
-@pytest.mark.parametrize("draws", ["function", "example"])
+@pytest.mark.parametrize("draws", ["batch", "example"])
 def test_quantiles_hold_no_more_than_is_allowed(draws: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
 

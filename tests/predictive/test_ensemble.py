@@ -52,7 +52,7 @@ def test_members_that_draw_are_themselves_under_a_fixed_draw(kind: str) -> None:
     models, x = members(kind), torch.randn(7, 3)
     ensemble = Ensemble(models)
     seeds = torch.randint(2**60, (5, len(ensemble.layers)))
-    for draws, shape in (("function", ()), ("example", None)):
+    for draws, shape in (("batch", ()), ("example", None)):
         f = ensemble.functions(x, seeds=seeds, draws=draws)
         for model, own, value in zip(models, seeds, f, strict=True):
             layers = [module for module in model.modules() if isinstance(module, whvi.nn.BayesianLayer)]

@@ -87,7 +87,15 @@ def test_chunks_of_rows_change_other_layers_by_rounding_only(name: str) -> None:
     torch.testing.assert_close(one.samples(), other.samples(), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("draws", ["function", "example"])
+def test_the_old_word_for_batch_warns() -> None:
+    model, x = MODELS["diagonal"]().eval(), torch.randn(9, 3)
+    with pytest.warns(DeprecationWarning, match="draws='function' is now called 'batch'") as caught:
+        found = predict(model, x, 5, draws="function", seed=3)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert same(found, predict(model, x, 5, draws="batch", seed=3))
+
+
+@pytest.mark.parametrize("draws", ["batch", "example"])
 def test_a_seed_fixes_the_result(draws: str) -> None:
     model, x = MODELS["diagonal"]().eval(), torch.randn(9, 3)
     first, again, other = (predict(model, x, 5, draws=draws, seed=seed) for seed in (3, 3, 4))
@@ -218,7 +226,7 @@ def one_thread_each() -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_thread_each")
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("draws", ["function", "example"])
+@pytest.mark.parametrize("draws", ["batch", "example"])
 def test_eight_threads_equal_one_bit_for_bit(draws: str, training: bool) -> None:
     model = nn.Sequential(WHVILinear(3, 32), nn.BatchNorm1d(32), nn.ReLU(), MeanFieldLinear(32, 2))
     model[1].running_mean.normal_()
@@ -336,7 +344,7 @@ def holes(value: float) -> Tensor:
         ({"samples": 2.5}, InputTypeError, "samples must be an int"),
         ({"samples": True}, InputTypeError, "samples must be an int"),
         ({"batch_rows": 0}, ArgumentError, "batch_rows must be at least 1"),
-        ({"draws": "batch"}, ArgumentError, "'function' or 'example'"),
+        ({"draws": "row"}, ArgumentError, "'batch' or 'example'"),
         ({"seed": 1.0}, InputTypeError, "seed must be an int"),
         ({"seed": 2**63}, ArgumentError, "64 bits"),
         ({"model": lambda x: x}, InputTypeError, "torch.nn.Module"),

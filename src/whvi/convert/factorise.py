@@ -37,7 +37,7 @@ class Factors(NamedTuple):
         return self.a.unsqueeze(-1) * self.b.unsqueeze(-2) * xor_spread(self.c)
 
 
-class Fit(NamedTuple):
+class Factorisation(NamedTuple):
     """What the sweeps found."""
 
     factors: Factors
@@ -47,7 +47,7 @@ class Fit(NamedTuple):
 
 def factorise(
     squares: Tensor, mask: Tensor, *, shared: bool, left: bool = True, right: bool = True, sweeps: int = 200
-) -> Fit:
+) -> Factorisation:
     """The factors that are nearest to given squares; a matrix that is structured exactly is found, as a rule.
 
     Args:
@@ -81,7 +81,7 @@ def factorise(
         losses.append(_loss(size, explained))
         if losses[-2] - losses[-1] <= TOLERANCE * losses[-2]:
             break
-    return Fit(Factors(a, b, c), losses)
+    return Factorisation(Factors(a, b, c), losses)
 
 
 def xor_spread(c: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ class Loop:
         }
         return tensors, numbers
 
-    def restore(self, saved: checkpoint.Checkpoint, folder: object) -> None:
+    def restore(self, saved: checkpoint.SavedState, folder: object) -> None:
         """Go back to what was saved in a folder; CheckpointError where that is another run."""
         _, tensors, state = saved = translated(saved)
         if saved.step > self.steps:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from whvi.io.checkpoint import Checkpoint
+from whvi.io.checkpoint import SavedState
 
 _HASH = re.compile(r"(\S+) [0-9a-f]{12}")
 _SETTINGS = {"beta": "kl_weight", "optimiser": "optimizer"}
@@ -13,7 +13,7 @@ _CALLBACKS = {"history": "history", "watch": "early_stopping"}
 """What kept a state then, and the callback that does now."""
 
 
-def translated(saved: Checkpoint) -> Checkpoint:
+def translated(saved: SavedState) -> SavedState:
     """A checkpoint in the words of this version; one of this version is left as it is.
 
     Version 0.1 told functions apart by a hash of their byte code too, which is another one in each version of Python.
@@ -28,13 +28,13 @@ def translated(saved: Checkpoint) -> Checkpoint:
         ]
         state["identity"]["algorithm"] = settings if isinstance(algorithm, list) else settings[0]
     if "callbacks" in state:
-        return Checkpoint(saved.step, saved.tensors, state)
+        return SavedState(saved.step, saved.tensors, state)
     identity = state.get("identity", {})
     stopping, rows = identity.pop("early_stopping", None), identity.pop("validation", None)
     own = {} if stopping is None else {"early_stopping": {**stopping, **({} if rows is None else {"validation": rows})}}
     state["identity"] = {**identity, "callbacks": own}
     state["callbacks"] = {_CALLBACKS[name]: state.pop(name) for name in tuple(state) if name in _CALLBACKS}
-    return Checkpoint(saved.step, {_with_callbacks(name): tensor for name, tensor in saved.tensors.items()}, state)
+    return SavedState(saved.step, {_with_callbacks(name): tensor for name, tensor in saved.tensors.items()}, state)
 
 
 def _with_callbacks(name: str) -> str:

@@ -22,7 +22,7 @@ _OURS = re.compile(r"step-([0-9]{8,})\.(json|safetensors)")
 _TEMPORARY = re.compile(rf"\.step-[0-9]{{8,}}\.(json|safetensors)\.[0-9a-f]+{re.escape(atomic.TEMPORARY_SUFFIX)}")
 
 
-class Checkpoint(NamedTuple):
+class SavedState(NamedTuple):
     """What was saved at a step."""
 
     step: int
@@ -51,7 +51,7 @@ def save(
     ...     for step in 10, 20, 30:
     ...         save(folder, step, {"weight": torch.full((2,), float(step))}, {"best": float("inf")})
     ...     steps(folder), load(folder)
-    ([20, 30], Checkpoint(step=30, tensors={'weight': tensor([30., 30.])}, state={'best': inf}))
+    ([20, 30], SavedState(step=30, tensors={'weight': tensor([30., 30.])}, state={'best': inf}))
     """
     whole_number("step", step, least=0)
     whole_number("keep", keep)
@@ -105,12 +105,12 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
     return _steps_of(_names(Path(folder)), "json")
 
 
-def latest(folder: str | os.PathLike[str]) -> Checkpoint | None:
+def latest(folder: str | os.PathLike[str]) -> SavedState | None:
     """The last checkpoint of ``folder``, or None if it has none; one that is damaged is an error, never skipped."""
     return load(folder) if steps(folder) else None
 
 
-def load(folder: str | os.PathLike[str], step: int | None = None) -> Checkpoint:
+def load(folder: str | os.PathLike[str], step: int | None = None) -> SavedState:
     """The checkpoint of a step, or the last one; CheckpointError says what is wrong with it and what can be done."""
     folder, found = Path(folder), steps(folder)
     if not found:
@@ -126,7 +126,7 @@ def load(folder: str | os.PathLike[str], step: int | None = None) -> Checkpoint:
         raise CheckpointError(f"{error}; {_way_out(folder, step, found)}") from error
 
 
-def _read(folder: Path, step: int) -> Checkpoint:
+def _read(folder: Path, step: int) -> SavedState:
     commit, file = _paths(folder, step)
     if (size := _size(commit)) > manifest.LIMIT:
         raise CheckpointError(f"{commit} has {size} bytes, but a checkpoint has at most {manifest.LIMIT} of JSON")
@@ -137,7 +137,7 @@ def _read(folder: Path, step: int) -> Checkpoint:
     data = _bytes(file)
     manifest.check_equal(file, "the sha256", manifest.digest(data), found.sha256)
     try:
-        return Checkpoint(step, packing.unpack(data), found.state)
+        return SavedState(step, packing.unpack(data), found.state)
     except ArgumentError as error:
         raise CheckpointError(f"{file} is as it was written, but {error}") from error
 

@@ -1,13 +1,14 @@
 """Which draw a layer uses: a fresh one, a fixed one, or the mean."""
 
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from whvi.errors import ShapeError
+from whvi.errors import ArgumentError, ShapeError
 from whvi.posterior import Posterior
 
 Shape = tuple[int, ...]
@@ -54,3 +55,16 @@ def fixing(draws: Draws) -> Iterator[Draws]:
         yield draws
     finally:
         _active.draws = before
+
+
+def batch_or_example(draws: str, stacklevel: int = 3) -> str:
+    """For what a draw of weights is used: all rows ("batch"), or one ("example").
+
+    Version 0.1 called the former "function" in predictions: that works for one release, with a DeprecationWarning.
+    """
+    if draws == "function":
+        warnings.warn("draws='function' is now called 'batch'", DeprecationWarning, stacklevel=stacklevel)
+        return "batch"
+    if draws not in ("batch", "example"):
+        raise ArgumentError(f"draws must be 'batch' or 'example', got {draws!r}")
+    return draws

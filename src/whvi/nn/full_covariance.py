@@ -15,6 +15,8 @@ from whvi.posterior.spec import Spec
 class FullCovarianceLinear(MeanFieldLinear):
     """y = W x + b, where row k of W is N(m_k, L_k L_k^T), independent of the others.
 
+    It is here, and not with the paper's baselines, since ``RandomFeatureGP(posterior="full")`` is made of it.
+
     O(n^2) parameters and time for n inputs: for linear models of some thousand features at most.
 
     Args, shapes and law: as for ``MeanFieldLinear``; ``weight_variance`` is also where variances start, times exp(-4).

@@ -6,6 +6,7 @@ from whvi.ops.native import KernelInfo, kernel_info
 from whvi.ops.noise import draw_seed, normal, seeded, seeds_from
 from whvi.ops.orders import is_order, next_order
 from whvi.ops.padding import pad
+from whvi.ops.removed import energy as energy
 from whvi.ops.transform import fwht, hadamard_transform
 
 __all__ = [

@@ -165,11 +165,11 @@ class Functions:
     Args:
         source: what they come from.
         x: (N, ...).
-        draws: "function", a draw of weights for each function, or "example", one for each function and row.
+        draws: "batch", a draw of weights for each function, or "example", one for each function and row.
         batch_rows: rows in a chunk; default what suits the caches.
         seed: of everything that is drawn.
 
-    Law: with "function", group k is what the block k of ``whvi.sampling(model, GROUP, generator)`` gives, for a
+    Law: with "batch", group k is what the block k of ``whvi.sampling(model, GROUP, generator)`` gives, for a
     generator that starts from the seed; where functions are evaluated one by one, function i of the group has the seeds
     of the block plus i.
     """
@@ -244,7 +244,7 @@ class Functions:
 
     def _keys(self, chunks: int) -> list[int]:
         """What is added to the seeds in each chunk: nothing, unless every row has weights of its own."""
-        keys: list[int] = [0] * chunks if self.draws == "function" else seeds_from(~self.seed, (chunks,)).tolist()
+        keys: list[int] = [0] * chunks if self.draws == "batch" else seeds_from(~self.seed, (chunks,)).tolist()
         return keys
 
 

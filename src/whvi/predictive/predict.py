@@ -7,6 +7,7 @@ from whvi.arguments import check_inputs as check_inputs
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.likelihoods import Likelihood
+from whvi.nn.draws import batch_or_example
 from whvi.nn.parts import check_model_precision
 from whvi.ops import draw_seed
 from whvi.predictive.functions import Functions, Members, Network, Source
@@ -19,7 +20,7 @@ def predict(
     samples: int | None = 64,
     *,
     likelihood: Likelihood | None = None,
-    draws: str = "function",
+    draws: str = "batch",
     batch_rows: int | None = None,
     seed: int | None = None,
 ) -> Prediction:
@@ -35,7 +36,7 @@ def predict(
         samples: how many functions are drawn. None: 64, or the members of an ensemble.
         likelihood: default ``model.likelihood``, if there is one, or the ensemble's own. Without one, the mean and the
             spread are those of the functions.
-        draws: "function": each function is one draw of all weights, used for all rows. "example": each function and
+        draws: "batch": each function is one draw of all weights, used for all rows. "example": each function and
             row has weights of its own, which says the same of single rows, but nothing of how they vary together.
         batch_rows: rows that are evaluated at a time, for up to 16 functions at once; quantiles hold what all functions
             give for these rows. The default suits networks of linear layers and small images; take less where
@@ -55,12 +56,12 @@ def predict(
     >>> model = nn.Sequential(whvi.nn.WHVILinear(4, 16), nn.ReLU(), whvi.nn.WHVILinear(16, 1))
     >>> prediction = predict(model, torch.randn(10, 4), likelihood=Gaussian(variance=0.1), seed=0)
     >>> prediction
-    Prediction(rows=10, functions=64, draws='function')
+    Prediction(rows=10, functions=64, draws='batch')
     >>> low, high = prediction.interval(0.9)
     >>> bool((low < prediction.mean).all() and (prediction.mean < high).all())
     True
     """
-    return Prediction(functions_of(model, x, samples, likelihood, draws, batch_rows, seed))
+    return Prediction(functions_of(model, x, samples, likelihood, batch_or_example(draws), batch_rows, seed))
 
 
 def functions_of(
@@ -68,7 +69,7 @@ def functions_of(
     x: Tensor,
     samples: int | None,
     likelihood: Likelihood | None = None,
-    draws: str = "function",
+    draws: str = "batch",
     batch_rows: int | None = None,
     seed: int | None = None,
 ) -> Functions:
@@ -78,8 +79,7 @@ def functions_of(
     for name, value in (("samples", samples), ("batch_rows", batch_rows)):
         if value is not None:
             whole_number(name, value)
-    if draws not in ("function", "example"):
-        raise ArgumentError(f"draws must be 'function' or 'example', got {draws!r}")
+    draws = batch_or_example(draws)
     if seed is not None:
         seed = any_whole_number("seed", seed)
         if not -(2**63) <= seed < 2**63:

@@ -12,7 +12,7 @@ from whvi_paper.data import formats
 from whvi_paper.data.dataset import Dataset, File
 from whvi_paper.data.gratings import CLASSES, Gratings
 from whvi_paper.data.simulators import SIMULATORS
-from whvi_paper.data.table import Task
+from whvi_paper.data.table import DatasetKind
 
 UCI_FILES = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 UCI_PAGES = "https://archive.ics.uci.edu/dataset"
@@ -40,7 +40,7 @@ MOCAP_FEATURES = ("User", *(f"{axis}{marker}" for marker in range(12) for axis i
 
 REGRESSION = (
     Dataset(
-        "boston", Task.REGRESSION, 506,
+        "boston", DatasetKind.REGRESSION, 506,
         words("CRIM ZN INDUS CHAS NOX RM AGE DIS RAD TAX PTRATIO B LSTAT"), words("MEDV"),
         "not stated", "http://lib.stat.cmu.edu/datasets/boston",
         (
@@ -52,7 +52,7 @@ REGRESSION = (
         ),
     ),
     Dataset(
-        "concrete", Task.REGRESSION, 1030,
+        "concrete", DatasetKind.REGRESSION, 1030,
         words("Cement BlastFurnaceSlag FlyAsh Water Superplasticizer CoarseAggregate FineAggregate Age"),
         words("CompressiveStrength_MPa"), BY, f"{UCI_PAGES}/165/concrete+compressive+strength",
         (
@@ -65,7 +65,7 @@ REGRESSION = (
         ),
     ),
     Dataset(
-        "energy", Task.REGRESSION, 768,
+        "energy", DatasetKind.REGRESSION, 768,
         words("RelativeCompactness SurfaceArea WallArea RoofArea OverallHeight Orientation GlazingArea")
         + words("GlazingAreaDistribution"),
         words("HeatingLoad CoolingLoad"), BY, f"{UCI_PAGES}/242/energy+efficiency",
@@ -78,7 +78,7 @@ REGRESSION = (
         ),
     ),
     Dataset(
-        "kin8nm", Task.REGRESSION, 8192, numbered("theta", *range(1, 9)), words("y"),
+        "kin8nm", DatasetKind.REGRESSION, 8192, numbered("theta", *range(1, 9)), words("y"),
         "public", "https://www.openml.org/d/189",
         (
             File("kin8nm.npz", formats.npz, "ade109c0be7fde0a003dc287566425a8aa18a042405554eeaf379ec05f5501f0"),
@@ -89,7 +89,7 @@ REGRESSION = (
         ),
     ),
     Dataset(
-        "naval", Task.REGRESSION, 11934,
+        "naval", DatasetKind.REGRESSION, 11934,
         words("LeverPosition_lp ShipSpeed_v GTShaftTorque_GTT GTRateOfRevolutions_GTn")
         + words("GasGeneratorRateOfRevolutions_GGn StarboardPropellerTorque_Ts PortPropellerTorque_Tp")
         + words("HPTurbineExitTemperature_T48 GTCompressorInletAirTemperature_T1")
@@ -109,7 +109,7 @@ REGRESSION = (
         note="two features, T1 and P1, are constant",
     ),
     Dataset(
-        "powerplant", Task.REGRESSION, 9568, words("AT V AP RH"), words("PE"),
+        "powerplant", DatasetKind.REGRESSION, 9568, words("AT V AP RH"), words("PE"),
         BY, f"{UCI_PAGES}/294/combined+cycle+power+plant",
         (
             File("powerplant.npz", formats.npz, "124cdc7be767e089d4fb0af6b39a0b8385994f7c3ffecb7b6c36d992d4f7e235"),
@@ -121,7 +121,7 @@ REGRESSION = (
         note="in the order of the fifth sheet of the workbook",
     ),
     Dataset(
-        "protein", Task.REGRESSION, 45730, numbered("F", *range(1, 10)), words("RMSD"),
+        "protein", DatasetKind.REGRESSION, 45730, numbered("F", *range(1, 10)), words("RMSD"),
         BY, f"{UCI_PAGES}/265/physicochemical+properties+of+protein+tertiary+structure",
         (
             File("protein.npz", formats.npz, "9f6ace757bd0f0cc9965b0c66c79c2d7c7e8d224f65bd2ae0085faf343461bec"),
@@ -132,7 +132,7 @@ REGRESSION = (
         ),
     ),
     Dataset(
-        "yacht", Task.REGRESSION, 308,
+        "yacht", DatasetKind.REGRESSION, 308,
         words("LongitudinalPositionOfBuoyancy PrismaticCoefficient LengthDisplacementRatio BeamDraughtRatio")
         + words("LengthBeamRatio FroudeNumber"),
         words("ResiduaryResistance"), BY, f"{UCI_PAGES}/243/yacht+hydrodynamics",
@@ -149,7 +149,7 @@ REGRESSION = (
 
 CLASSIFICATION = (
     Dataset(
-        "eeg", Task.CLASSIFICATION, 14980, words("AF3 F7 F3 FC5 T7 P7 O1 O2 P8 T8 FC6 F4 F8 AF4"),
+        "eeg", DatasetKind.CLASSIFICATION, 14980, words("AF3 F7 F3 FC5 T7 P7 O1 O2 P8 T8 FC6 F4 F8 AF4"),
         words("eye-open eye-closed"), BY, f"{UCI_PAGES}/264/eeg+eye+state",
         (
             File("eeg.npz", formats.npz, "12873eb9c1294fabbf9b776e74501ac51b409f784e1813c43f5fb55d39086113"),
@@ -159,7 +159,7 @@ CLASSIFICATION = (
         note="a few readings are broken, up to 715897; use the scaling 'clipped'",
     ),
     Dataset(
-        "magic", Task.CLASSIFICATION, 19020,
+        "magic", DatasetKind.CLASSIFICATION, 19020,
         words("fLength fWidth fSize fConc fConc1 fAsym fM3Long fM3Trans fAlpha fDist"),
         ("g (gamma, signal)", "h (hadron, background)"), BY, f"{UCI_PAGES}/159/magic+gamma+telescope",
         (
@@ -169,7 +169,7 @@ CLASSIFICATION = (
         class_sizes=(12332, 6688),
     ),
     Dataset(
-        "letter", Task.CLASSIFICATION, 20000,
+        "letter", DatasetKind.CLASSIFICATION, 20000,
         words("x-box y-box width high onpix x-bar y-bar x2bar y2bar xybar x2ybr xy2br x-ege xegvy y-ege yegvx"),
         tuple(string.ascii_uppercase), BY, f"{UCI_PAGES}/59/letter+recognition",
         (
@@ -182,14 +182,14 @@ CLASSIFICATION = (
         ),
     ),
     Dataset(
-        "miniboo", Task.CLASSIFICATION, 130064, MINIBOO_FEATURES, words("signal background"),
+        "miniboo", DatasetKind.CLASSIFICATION, 130064, MINIBOO_FEATURES, words("signal background"),
         BY, f"{UCI_PAGES}/199/miniboone+particle+identification",
         (File("MiniBooNE_PID.txt", formats.miniboo, None, f"{UCI_FILES}/00199/MiniBooNE_PID.txt"),),
         class_sizes=(36499, 93565),
         note="some records are -999 throughout; they stay, as the paper counts them",
     ),
     Dataset(
-        "drive", Task.CLASSIFICATION, 58509, numbered("f", *range(1, 49)), DRIVE_CLASSES,
+        "drive", DatasetKind.CLASSIFICATION, 58509, numbered("f", *range(1, 49)), DRIVE_CLASSES,
         BY, f"{UCI_PAGES}/325/dataset+for+sensorless+drive+diagnosis",
         (
             File("drive.npz", formats.npz, "a60d2e53e93a61fba3632c9cbd94a70c4c6e65454c7bf14246ffbc95b54f6092"),
@@ -202,14 +202,14 @@ CLASSIFICATION = (
         class_sizes=(5319,) * 11,
     ),
     Dataset(
-        "mocap", Task.CLASSIFICATION, 78095, MOCAP_FEATURES, numbered("", *range(1, 6)),
+        "mocap", DatasetKind.CLASSIFICATION, 78095, MOCAP_FEATURES, numbered("", *range(1, 6)),
         BY, f"{UCI_PAGES}/405/motion+capture+hand+postures",
         (File("Postures.zip", formats.mocap, None, f"{UCI_FILES}/00405/Postures.zip"),),
         class_sizes=(16265, 14978, 16344, 14775, 15733),
         note="a marker that was not seen is at 0; the dummy first record is left out",
     ),
     Dataset(
-        "drive-2200", Task.CLASSIFICATION, 2200, numbered("f", *range(1, 49), digits=2), DRIVE_CLASSES,
+        "drive-2200", DatasetKind.CLASSIFICATION, 2200, numbered("f", *range(1, 49), digits=2), DRIVE_CLASSES,
         BY, f"{UCI_PAGES}/325/dataset+for+sensorless+drive+diagnosis",
         (
             File(
@@ -221,7 +221,7 @@ CLASSIFICATION = (
         note="200 rows of each class of drive; results on it are not those of drive",
     ),
     Dataset(
-        "miniboo-6600", Task.CLASSIFICATION, 6600, MINIBOO_FEATURES, words("signal background"),
+        "miniboo-6600", DatasetKind.CLASSIFICATION, 6600, MINIBOO_FEATURES, words("signal background"),
         BY, f"{UCI_PAGES}/199/miniboone+particle+identification",
         (
             File(
@@ -233,7 +233,7 @@ CLASSIFICATION = (
         note="5 % of miniboo, in units that are not known; results on it are not those of miniboo",
     ),
     Dataset(
-        "cifar10", Task.IMAGES, 60000, numbered("pixel", *range(3072)),
+        "cifar10", DatasetKind.IMAGES, 60000, numbered("pixel", *range(3072)),
         words("airplane automobile bird cat deer dog frog horse ship truck"),
         "not stated", "https://www.cs.toronto.edu/~kriz/cifar.html",
         (
@@ -254,7 +254,7 @@ CLASSIFICATION = (
 
 SIMULATED = tuple(
     Dataset(
-        name, Task.REGRESSION, rows, tuple(SIMULATORS[name].box), ("y",),
+        name, DatasetKind.REGRESSION, rows, tuple(SIMULATORS[name].box), ("y",),
         "a formula", f"{SIMULATOR_PAGES}/{page}.html", simulator=SIMULATORS[name],
     )
     for name, rows, page in (
@@ -264,7 +264,7 @@ SIMULATED = tuple(
 )  # fmt: skip
 
 SYNTHETIC_IMAGES = Dataset(
-    "synthetic-images", Task.IMAGES, 240, numbered("pixel", *range(3072)), CLASSES,
+    "synthetic-images", DatasetKind.IMAGES, 240, numbered("pixel", *range(3072)), CLASSES,
     "a formula", "whvi_paper.data.gratings", class_sizes=(24,) * 10, simulator=Gratings(),
     note="for tests, in the format of cifar10: 200 images to train with, then 40 to test with",
 )  # fmt: skip

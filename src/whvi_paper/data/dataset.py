@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from whvi_paper.data.gratings import Gratings
 from whvi_paper.data.simulators import Simulator
-from whvi_paper.data.table import Arrays, Task
+from whvi_paper.data.table import Arrays, DatasetKind
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Dataset:
     """An entry of the catalogue. What is read is checked against it."""
 
     name: str
-    task: Task
+    task: DatasetKind
     rows: int
     features: tuple[str, ...]
     """Names of the columns of x."""
@@ -54,14 +54,14 @@ class Dataset:
 
     def check(self, x: NDArray[Any], y: NDArray[Any]) -> None:
         """Refuse arrays that are not those of this dataset."""
-        shape = (3, 32, 32) if self.task is Task.IMAGES else (len(self.features),)
-        target_shape = (len(self.targets),) if self.task is Task.REGRESSION else ()
+        shape = (3, 32, 32) if self.task is DatasetKind.IMAGES else (len(self.features),)
+        target_shape = (len(self.targets),) if self.task is DatasetKind.REGRESSION else ()
         wanted = ((self.rows, *shape), (self.rows, *target_shape))
         if (x.shape, y.shape) != wanted:
             raise ValueError(f"x is {x.shape} and y {y.shape}, wanted {wanted[0]} and {wanted[1]}")
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise ValueError("some numbers are not finite")
-        if self.task is Task.REGRESSION:
+        if self.task is DatasetKind.REGRESSION:
             return
         if y.min() < 0 or y.max() >= len(self.targets):
             raise ValueError(f"the classes are {y.min()} ... {y.max()}, wanted 0 ... {len(self.targets) - 1}")

@@ -4,7 +4,7 @@ import hashlib
 
 from whvi_paper.data import fetching
 from whvi_paper.data.catalogue import named
-from whvi_paper.data.table import LoadedDataset, Task
+from whvi_paper.data.table import DatasetKind, LoadedDataset
 
 
 def load(name: str) -> LoadedDataset:
@@ -22,5 +22,5 @@ def load(name: str) -> LoadedDataset:
     else:
         path, file = fetching.find(dataset) or (fetching.fetch(dataset), dataset.files[-1])
         (x, y), digest = fetching.read(dataset, file, path)
-    outputs, classes = (dataset.targets, ()) if dataset.task is Task.REGRESSION else ((), dataset.targets)
+    outputs, classes = (dataset.targets, ()) if dataset.task is DatasetKind.REGRESSION else ((), dataset.targets)
     return LoadedDataset(name, dataset.task, x, y, dataset.features, outputs, classes, digest)

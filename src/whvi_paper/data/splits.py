@@ -10,7 +10,7 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError
 from whvi.scaling import Scaling
-from whvi_paper.data.table import LoadedDataset, Task
+from whvi_paper.data.table import DatasetKind, LoadedDataset
 
 SCALINGS = ("standard", "clipped")
 TRAINING_SHARE = 0.9
@@ -63,7 +63,7 @@ def split(data: LoadedDataset, index: int, scaling: str = "standard") -> Split:
 
     Law: the training part does not depend on the values of the test rows.
     """
-    if data.task is Task.IMAGES:
+    if data.task is DatasetKind.IMAGES:
         raise ArgumentError(
             f"{data.name} comes split: its first 50,000 rows are to train with, the last 10,000 to test"
         )

@@ -11,7 +11,7 @@ Targets = NDArray[np.float64] | NDArray[np.int64]
 Arrays = tuple[Inputs, Targets]
 
 
-class Task(StrEnum):
+class DatasetKind(StrEnum):
     """What is predicted."""
 
     REGRESSION = "regression"
@@ -24,7 +24,7 @@ class LoadedDataset:
     """The rows of a dataset, raw: not shuffled, not scaled."""
 
     name: str
-    task: Task
+    task: DatasetKind
     x: Inputs
     """float64 (N, F); of images uint8 (N, 3, 32, 32), as published: those to train with first."""
     y: Targets

@@ -11,7 +11,7 @@ DATASET = "cifar10"
 """What the paper's numbers, and its claim, are about."""
 
 
-class Treatment(NamedTuple):
+class FilterTreatment(NamedTuple):
     """Of the filters; the linear map has WHVI."""
 
     method: str
@@ -21,12 +21,12 @@ class Treatment(NamedTuple):
 
 
 TREATMENTS = {
-    "mcd": Treatment("whvi", "MC dropout", 1e-2),
-    "whvi": Treatment("whvi-filters", "WHVI", 3e-2),
-    "whvi-own-g": Treatment("whvi-filters-own-g", "WHVI, own g for each block", 3e-2),
-    "whvi-SHGHSH": Treatment("whvi-filters-SHGHSH", "WHVI, S H G H S H", 3e-2),
-    "whvi-t4": Treatment("whvi-filters-t4", "WHVI, T = 4", 3e-2),
-    "low-rank-mcd": Treatment("low-rank-mcd", "low-rank MC dropout", 3e-2),
+    "mcd": FilterTreatment("whvi", "MC dropout", 1e-2),
+    "whvi": FilterTreatment("whvi-filters", "WHVI", 3e-2),
+    "whvi-own-g": FilterTreatment("whvi-filters-own-g", "WHVI, own g for each block", 3e-2),
+    "whvi-SHGHSH": FilterTreatment("whvi-filters-SHGHSH", "WHVI, S H G H S H", 3e-2),
+    "whvi-t4": FilterTreatment("whvi-filters-t4", "WHVI, T = 4", 3e-2),
+    "low-rank-mcd": FilterTreatment("low-rank-mcd", "low-rank MC dropout", 3e-2),
 }
 BASELINE, PLAIN, TERMS, LOW_RANK = "mcd", "whvi", "whvi-t4", "low-rank-mcd"
 OURS = tuple(name for name in TREATMENTS if name.startswith("whvi"))

@@ -17,7 +17,7 @@ from whvi.predictive.calibration import reliability
 from whvi.predictive.metrics import auroc, brier, error_rate
 from whvi_paper.data import load
 from whvi_paper.data.catalogue import DATASETS, named
-from whvi_paper.data.table import Task
+from whvi_paper.data.table import DatasetKind
 from whvi_paper.images.augmentation import Augment, Standardise
 from whvi_paper.images.settings import algorithm, as_trained, complete, cycles
 from whvi_paper.images.shifts import SHIFTS, Shift
@@ -117,8 +117,8 @@ class ImageTraining:
             if self.earlier is not None:
                 self.earlier["sides"] = sides_before
         dataset = named(one["dataset"])
-        if dataset.task is not Task.IMAGES:
-            known = ", ".join(name for name, other in DATASETS.items() if other.task is Task.IMAGES)
+        if dataset.task is not DatasetKind.IMAGES:
+            known = ", ".join(name for name, other in DATASETS.items() if other.task is DatasetKind.IMAGES)
             raise ArgumentError(f"{dataset.name} has no images; use one of: {known}")
         torch.manual_seed(one["seed"])
         self.model = convnet(one["model"], one["method"], classes=len(dataset.targets))

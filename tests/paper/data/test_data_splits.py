@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from whvi.errors import ArgumentError
-from whvi_paper.data import LoadedDataset, Task, split
+from whvi_paper.data import DatasetKind, LoadedDataset, split
 
 ROWS = 5000
 
@@ -16,7 +16,7 @@ ROWS = 5000
 def data() -> LoadedDataset:
     generator = np.random.default_rng(7)
     x = generator.normal(size=(ROWS, 4)) * [1, 1e-6, 1e4, 0] + [0, 5, -3e5, 288.15]
-    return LoadedDataset("small", Task.REGRESSION, x, x[:, :2].copy(), tuple("abcd"), tuple("uv"), (), "")
+    return LoadedDataset("small", DatasetKind.REGRESSION, x, x[:, :2].copy(), tuple("abcd"), tuple("uv"), (), "")
 
 
 def test_rows_are_those_of_the_seeded_permutation(data: LoadedDataset) -> None:
@@ -72,7 +72,7 @@ def test_standard_scaling_clips_nothing(data: LoadedDataset) -> None:
 
 def test_classes_stay_whole_numbers(data: LoadedDataset) -> None:
     y = np.arange(ROWS) % 3
-    part = split(dataclasses.replace(data, task=Task.CLASSIFICATION, y=y), 0)
+    part = split(dataclasses.replace(data, task=DatasetKind.CLASSIFICATION, y=y), 0)
     assert part.test[1].dtype == torch.int64
     assert part.test[1].shape == (500,)
 
@@ -83,4 +83,4 @@ def test_mistakes_are_named(data: LoadedDataset) -> None:
     with pytest.raises(ArgumentError, match="'robust' is not known; use one of: standard, clipped"):
         split(data, 0, "robust")
     with pytest.raises(ArgumentError, match="comes split"):
-        split(dataclasses.replace(data, task=Task.IMAGES), 0)
+        split(dataclasses.replace(data, task=DatasetKind.IMAGES), 0)
