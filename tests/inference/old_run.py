@@ -1,11 +1,11 @@
-"""The run whose checkpoint whvi 0.1 wrote to ``golden/``: ``python old_run.py FOLDER``, with that version."""
+"""The runs whose checkpoints version 0.1 wrote to ``golden/``: ``write(folder)``, called with that version."""
 
-import sys
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from whvi.inference import SVI, EarlyStopping, LinearWarmup, fit
+from whvi.inference import SGHMC, SVI, EarlyStopping, LinearWarmup, fit, fit_replicas
 from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
 
@@ -36,7 +36,8 @@ def rows() -> tuple[Tensor, Tensor]:
     return x, x.sum(1)
 
 
-if __name__ == "__main__":
+def write(folder: Path) -> None:
+    """All of them."""
     torch.manual_seed(0)
     fit(
         Network(),
@@ -47,5 +48,25 @@ if __name__ == "__main__":
         algorithm=SVI(1e-2, beta=LinearWarmup(4)),
         early_stopping=EarlyStopping(every=2, samples=2),
         validation=rows(),
-        checkpoint=sys.argv[1],
+        checkpoint=folder / "svi",
+    )
+    torch.manual_seed(0)
+    fit_replicas(
+        [Network(), Network()],
+        [Gaussian(), Gaussian()],
+        [rows()] * 2,
+        steps=STEPS,
+        batch_size=8,
+        algorithm=[SVI(1e-2), SVI(2e-2)],
+        checkpoint=folder / "replicas",
+    )
+    torch.manual_seed(0)
+    fit(
+        nn.Linear(3, 1),
+        Gaussian(),
+        rows(),
+        steps=STEPS,
+        batch_size=8,
+        algorithm=SGHMC(1e-2, burn_in=2, thin=2, chains=2),
+        checkpoint=folder / "sghmc",
     )
