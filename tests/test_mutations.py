@@ -159,8 +159,8 @@ MISTAKES = (
     Mistake(
         "a term is forgotten",
         "structure/matrix.py",
-        "x.unsqueeze(-2)).sum(-2), bias)",
-        "x.unsqueeze(-2))[..., 0, :], bias)",
+        "= x.unflatten(-1, (1, plan.columns, 1, plan.size))",
+        "= x.unflatten(-1, (1, plan.columns, 1, plan.size)) * (torch.arange(plan.terms) < 1)[:, None, None, None]",
     ),
     Mistake(
         "the transpose of a permutation is the permutation",

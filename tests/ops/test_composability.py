@@ -24,7 +24,7 @@ def chain_arguments(noisy: bool) -> tuple[object, ...]:
     tensors = [t.requires_grad_() for t in (rand(2, 3, 1, D), rand(2, 1, 4, D), rand(2, 1, 1, D), rand(2, 1, 4, D))]
     x, s1, g, std = tensors
     noise = (std, torch.tensor([3, 4])) if noisy else (None, None)
-    return x, s1, g, None, *noise, 7, list(plan.lead), *plan[1:5], 0.1
+    return x, s1, g, None, *noise, 7, list(plan.lead), *plan[1:7], 0.1
 
 
 @pytest.mark.parametrize("noisy", [False, True])

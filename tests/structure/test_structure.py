@@ -7,7 +7,7 @@ from torch import Tensor
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.ops.reference import hadamard
 from whvi.structure import StructuredMatrix, make_plan, parse, random_permutation
-from whvi.structure.matrix import inverse
+from whvi.structure.elements import inverse
 from whvi.testing import MatrixCase, StructureContract, assert_close, cover_pairs
 
 WORDS = ("GH", "SHGH", "SHGHS", "SHGHSH", "G", "HG", "HGH", "SGS", "HSHGHSHS")

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from whvi.ops import fwht
-from whvi.structure.matrix import xor_fold
+from whvi.structure.elements import xor_fold
 
 TOLERANCE = 1e-4
 """A sweep that takes less than this part off the squared error is the last."""

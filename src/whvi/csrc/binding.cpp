@@ -55,12 +55,28 @@ Tensor normal(const Tensor& streams, int64_t offset, int64_t numel) {
   return out;
 }
 
-// Bit 2i of `varies`: operand i differs from row to row; bit 2i + 1: from block to block.
+whvi::Operand strides(int index, const Dims& d) {
+  const int64_t sizes[] = {d.rows, d.terms, d.columns, d.blocks};
+  int64_t found[4], step = d.size;
+  for (int axis = 3; axis >= 0; --axis) {
+    const int64_t count = d.varies >> (4 * index + axis) & 1 ? sizes[axis] : 1;
+    found[axis] = count == 1 ? 0 : step;
+    step *= count;
+  }
+  return {nullptr, step, found[0], found[1], found[2], found[3]};
+}
 whvi::Operand operand(const Tensor* t, int index, const Dims& d, const char* name) {
   if (!t) return {};
-  const int64_t b = d.varies >> (2 * index) & 1 ? d.rows : 1, k = d.varies >> (2 * index + 1) & 1 ? d.blocks : 1;
-  STD_TORCH_CHECK(t->dim() > 0 && t->size(t->dim() - 1) == d.size && t->numel() == d.groups * b * k * d.size, "whvi: ", name, " does not fit its layout");
-  return {t->const_data_ptr(), b * k * d.size, b == 1 ? 0 : k * d.size, k == 1 ? 0 : d.size};
+  whvi::Operand o = strides(index, d);
+  STD_TORCH_CHECK(t->dim() > 0 && t->size(t->dim() - 1) == d.size && t->numel() == d.groups * o.group, "whvi: ", name, " does not fit its layout");
+  o.data = t->const_data_ptr();
+  return o;
+}
+// The noise has numbers of its own for each row, whatever else it varies with.
+whvi::Operand noise(const Dims& d) {
+  whvi::Operand o = strides(5, d);
+  if (o.row == 0) o.row = o.group;
+  return o;
 }
 
 using Maybe = std::optional<Tensor>;
@@ -83,11 +99,14 @@ struct Inputs {
     for (const Tensor* t : {pointer(s1), &g, pointer(s2), pointer(std)})
       STD_TORCH_CHECK(!t || t->scalar_type() == compute, "whvi: parameters must be in the compute dtype of x");
     STD_TORCH_CHECK((bool)std == (bool)seed, "whvi: noise needs both std and seed");
+    STD_TORCH_CHECK(d.terms > 0 && d.columns > 0, "whvi: a sum needs terms and columns");
     STD_TORCH_CHECK(!seed || (seed->numel() == d.groups && seed->scalar_type() == ScalarType::Long),
                     "whvi: seed must be int64 with one number per group");
     return {storage,
             d.groups,
             d.rows,
+            d.terms,
+            d.columns,
             d.blocks,
             order(d.size),
             scale,
@@ -98,13 +117,14 @@ struct Inputs {
             operand(pointer(std), 4, d, "std"),
             seed ? (const int64_t*)seed->const_data_ptr() : nullptr,
             (uint64_t)offset,
-            d.varies >> 11 & 1 ? d.blocks : 1};
+            seed ? noise(d) : whvi::Operand{}};
   }
 };
 
 Tensor chain(const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Maybe seed, int64_t offset,
-             std::vector<int64_t> lead, int64_t groups, int64_t rows, int64_t blocks, int64_t varies, double scale) {
-  const Dims d = {groups, rows, blocks, last_size(x), varies};
+             std::vector<int64_t> lead, int64_t groups, int64_t rows, int64_t terms, int64_t columns, int64_t blocks,
+             int64_t varies, double scale) {
+  const Dims d = {groups, rows, terms, columns, blocks, last_size(x), varies};
   const Inputs inputs(x, s1, g, s2, std, seed);
   const whvi::Chain c = inputs.chain(offset, d, scale);
   lead.push_back(d.size);
@@ -118,14 +138,15 @@ Tensor chain(const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Ma
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> chain_backward(
     const Tensor& grad, const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Maybe seed, int64_t offset,
-    std::vector<int64_t>, int64_t groups, int64_t rows, int64_t blocks, int64_t varies, double scale, int64_t needs) {
-  const Dims d = {groups, rows, blocks, last_size(x), varies};
+    std::vector<int64_t>, int64_t groups, int64_t rows, int64_t terms, int64_t columns, int64_t blocks,
+             int64_t varies, double scale, int64_t needs) {
+  const Dims d = {groups, rows, terms, columns, blocks, last_size(x), varies};
   const Inputs inputs(x, s1, g, s2, std, seed);
   const whvi::Chain c = inputs.chain(offset, d, scale);
   const Tensor dy = packed(grad);
   STD_TORCH_CHECK(dy.numel() == groups * rows * blocks * d.size && dy.scalar_type() == x.scalar_type(),
                   "whvi: dy must have the shape of the result and the dtype of x");
-  const Chunks chunks(d, 16);
+  const Chunks chunks(d, d.terms > 2 ? 32 : 16);  // each chunk has accumulators for all terms
   const auto slot = [&](int index, const Tensor* t) { return t && (needs >> index & 1) ? Slot(*t, index, d) : Slot(g); };
   Slot slots[] = {slot(0, &x), slot(1, pointer(s1)), slot(2, &g), slot(3, pointer(s2)), slot(4, pointer(std))};
   if (chunks.total == 0) {  // no rows or no blocks: all gradients are zero
@@ -163,7 +184,7 @@ struct Bias {
 
   Bias(const Tensor& y, const Tensor& parameter, const Tensor& streams, bool drawn)
       : storage(storage_of(y, "y")), log_std(packed(parameter)), std(drawn ? exponential(log_std) : log_std),
-        seed(packed(streams)), d{seed.numel(), 1, 1, 0, 0} {
+        seed(packed(streams)), d{seed.numel(), 1, 1, 1, 1, 0, 0} {
     STD_TORCH_CHECK(seed.scalar_type() == ScalarType::Long, "whvi: seed must be int64");
     const int64_t axes = seed.dim(), last = y.dim() - 1;
     STD_TORCH_CHECK(last >= axes, "whvi: y must have the axes of seed and one more");
@@ -251,6 +272,8 @@ STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
 
 // Plain C entry points for `whvi.kernel_info` and the tests.
 extern "C" {
+// The schemas that this library was built for (whvi/ops/native.py looks for these bytes before it loads the file).
+__attribute__((visibility("default"), used)) extern const char whvi_interface[] = "whvi interface 2;";
 __attribute__((visibility("default"))) const char* whvi_isa() { return whvi::active().name; }
 __attribute__((visibility("default"))) int whvi_use_isa(const char* name) { return whvi::use_isa(name); }
 }

@@ -1,4 +1,4 @@
-// The fused chain y = scale * s1 * H(g * H(s2 * x)) and its gradients, one row at a time.
+// The fused chain y = scale * s1 * H(g * H(s2 * x)), a sum of such, and its gradients, one row at a time.
 //
 // Rows longer than a block of registers are trees (butterfly.h): ascend() transforms the blocks and then merges them,
 // the middle pass does the top merge of the first H, the product with g and the top split of the second H in
@@ -96,7 +96,8 @@ struct Rows {
     const S* x;
     const T *s1, *g, *s2;
     T scale;
-    S* y;
+    S* y;      // where the row goes,
+    Sink sum;  // unless it is one of a sum
   };
 
   WHVI_INLINE auto reader(const Forward& f) {
@@ -106,10 +107,13 @@ struct Rows {
     };
   }
   WHVI_INLINE auto writer(const Forward& f) {
-    return [&f](auto& r, int64_t at) __attribute__((always_inline)) {
-      multiply(r, f.s1 + at);
-      store(r, f.y + at);
-    };
+    return [&f](auto& r, int64_t at) __attribute__((always_inline)) { leave(f, r, at); };
+  }
+  template <int M>
+  WHVI_INLINE void leave(const Forward& f, V (&r)[M], int64_t at) {
+    multiply(r, f.s1 + at);
+    if (f.sum.data) f.sum.put(r, at);
+    else store(r, f.y + at);
   }
 
   template <int M>
@@ -121,8 +125,7 @@ struct Rows {
     multiply(r, f.g);
     multiply(r, f.scale);
     hadamard<T, W, M>(r);
-    multiply(r, f.s1);
-    store(r, f.y);
+    leave(f, r, 0);
   }
 
   template <int R>
@@ -332,155 +335,5 @@ struct Rows {
     } else if constexpr (kFull) {
       backward_tree(b, size, v, z);
     }
-  }
-};
-
-// Walks rows and blocks of one group: finds each operand's row, draws the noise, calls the row functions.
-template <class S>
-struct ChainRunner {
-  using T = Compute<S>;
-
-  // The rows of an operand in the order of the walk: `next()` goes to the next row, `(k)` is block k of this one.
-  template <class P>
-  struct Cursor {
-    P* here;
-    int64_t by_row, by_block;
-    Cursor(const Operand& o, int64_t group, int64_t row)
-        : here((P*)o.data + group * o.group + row * o.row), by_row(o.row), by_block(o.block) {}
-    inline __attribute__((always_inline)) P* operator()(int64_t block) const { return here + block * by_block; }
-    inline __attribute__((always_inline)) void next() { here += by_row; }
-  };
-
-  // Scratch of a call: `count` rows, and a row of ones that stands for an absent scale.
-  struct Scratch {
-    T *row[3], *ones;
-    int64_t size;
-    Scratch(const Chain& c, int count) : size(c.size) {
-      const int64_t length = Rows<S, 1>::scratch(size);
-      const bool absent = !c.s1.data || !c.s2.data;
-      T* all = (T*)allocate((size_t)(length * (count + absent)) * sizeof(T));
-      for (int i = 0; i < count; ++i) row[i] = all + i * length;
-      ones = all + count * length;
-      if (absent)
-        for (int64_t i = 0; i < size; ++i) ones[i] = 1;
-    }
-    ~Scratch() { release(row[0]); }
-    Operand present(const Operand& o) const { return o.data ? o : Operand{ones, 0, 0, 0}; }
-  };
-
-  // The vector g of a walk: the operand itself or, with noise, g + std * eps in scratch. Draws are made for a tile of rows
-  // at a time, so that short rows do not waste the generator's groups of 64.
-  struct Middle {
-    Cursor<const T> mean, std;
-    const bool noisy;
-    const uint64_t seed, offset;
-    const int64_t size, end, length, by_block;  // length: numbers per row
-    int64_t row, tile = 1, drawn = 0;           // the row at hand, rows per tile, first row without numbers
-    T *eps = nullptr, *here = nullptr, *sum = nullptr;
-    float* raw = nullptr;
-    Middle(const Chain& c, int64_t group, int64_t begin, int64_t end)
-        : mean(c.g, group, begin), std(c.std, group, begin), noisy(c.seed), seed(noisy ? (uint64_t)c.seed[group] : 0),
-          offset(c.offset), size(c.size), end(end), length(c.noise_blocks * size),
-          by_block(c.noise_blocks > 1 ? size : 0), row(begin) {
-      if (!noisy || length == 0 || begin == end) return;
-      if (length < 1024) tile = 1024 / length;
-      eps = (T*)allocate((size_t)(tile * length) * sizeof(T));
-      sum = (T*)allocate((size_t)size * sizeof(T));
-      raw = std::is_same_v<T, float> ? (float*)eps : (float*)allocate((size_t)(tile * length) * sizeof(float));
-      draw();
-    }
-    ~Middle() {
-      if (!std::is_same_v<T, float>) release(raw);
-      release(eps);
-      release(sum);
-    }
-    void draw() {
-      const int64_t rows = tile < end - row ? tile : end - row, count = rows * length;
-      Normals::fill(seed, offset + (uint64_t)(row * length), count, raw);
-      if (!std::is_same_v<T, float>)
-        for (int64_t i = 0; i < count; ++i) eps[i] = (T)raw[i];
-      here = eps;
-      drawn = row + rows;
-    }
-    inline __attribute__((always_inline)) void next() {
-      mean.next();
-      if (!noisy) return;
-      std.next();
-      here += length;
-      if (++row == drawn && row < end) draw();
-    }
-    inline __attribute__((always_inline)) const T* noise(int64_t block) const { return here + block * by_block; }
-    inline __attribute__((always_inline)) const T* operator()(int64_t block) { return noisy ? sampled(block) : mean(block); }
-    const T* sampled(int64_t block) {
-      const T *m = mean(block), *s = std(block), *e = noise(block);
-      with_lanes<S>(size / factor_of(size), [&](auto W) {
-        using M = Memory<W, T>;
-        for (int64_t i = 0; i < size; i += W) M::store(sum + i, M::load(m + i) + M::load(s + i) * M::load(e + i));
-      });
-      return sum;
-    }
-  };
-
-  static void forward(const Chain& c, void* out, int64_t group, int64_t begin, int64_t end) {
-    const Scratch scratch(c, 1);
-    const int64_t size = scratch.size, piece = size / factor_of(size);
-    const int m = factor_of(size);
-    Cursor<const S> x(c.x, group, begin);
-    Cursor<const T> s1(scratch.present(c.s1), group, begin), s2(scratch.present(c.s2), group, begin);
-    Middle g(c, group, begin, end);
-    S* y = (S*)out + (group * c.rows + begin) * c.blocks * size;
-    with_lanes<S>(piece, [&](auto W) {
-      using R = Rows<S, W>;
-      for (int64_t row = begin; row < end; ++row, x.next(), s1.next(), g.next(), s2.next())
-        for (int64_t k = 0; k < c.blocks; ++k, y += size)
-          R::forward({x(k), s1(k), g(k), s2(k), (T)c.scale, y}, piece, m, scratch.row[0]);
-    });
-  }
-
-  // Where the gradient of an operand goes in the course of the walk. Rows of its own are written, and a second block of
-  // the same row adds to the first; an accumulator is always added to.
-  template <class R>
-  struct Target {
-    Cursor<T> at;
-    bool accumulator;
-    Target(const Gradient& d, const Operand& o, int64_t group, int64_t begin)
-        : at(d.partial ? Operand{d.partial, 0, 0, o.block}
-             : d.rows  ? Operand{d.rows, o.group, o.row, o.block}
-                       : Operand{},
-             group, begin),
-          accumulator(d.partial) {}
-    inline __attribute__((always_inline)) typename R::Sink operator()(int64_t block) const {
-      return {at(block), accumulator || (block > 0 && at.by_block == 0)};
-    }
-  };
-
-  static void backward(const Chain& c, const void* grad, const ChainGradients& d, int64_t group, int64_t begin, int64_t end) {
-    const Scratch scratch(c, 3);
-    const int64_t size = scratch.size, piece = size / factor_of(size);
-    const int m = factor_of(size);
-    Cursor<const S> x(c.x, group, begin);
-    Cursor<const T> s1(scratch.present(c.s1), group, begin), s2(scratch.present(c.s2), group, begin);
-    Middle g(c, group, begin, end);
-    const S* dy = (const S*)grad + (group * c.rows + begin) * c.blocks * size;
-    // dx leaves through a row of scratch when it is stored in another type than it is computed in.
-    const bool convert = !std::is_same_v<S, T> && d.x.rows;
-    Cursor<S> dx_out(convert ? Operand{d.x.rows, c.x.group, c.x.row, c.x.block} : Operand{}, group, begin);
-    with_lanes<S>(piece, [&](auto W) {
-      using R = Rows<S, W>;
-      Target<R> dx(convert ? Gradient{} : d.x, c.x, group, begin), ds1(d.s1, c.s1, group, begin), dg(d.g, c.g, group, begin),
-          ds2(d.s2, c.s2, group, begin), dstd(d.std, c.std, group, begin);
-      for (int64_t row = begin; row < end; ++row) {
-        for (int64_t k = 0; k < c.blocks; ++k, dy += size) {
-          const typename R::Sink to_dx = convert ? typename R::Sink{scratch.row[2], k > 0 && c.x.block == 0} : dx(k);
-          const typename R::Backward b = {dy,       x(k),  s1(k),  g(k),  s2(k),  g.noise(k), (T)c.scale,
-                                          to_dx, ds1(k), dg(k), ds2(k), dstd(k)};
-          R::backward(b, piece, m, scratch.row[0], scratch.row[1]);
-          if (convert && (c.x.block != 0 || k == c.blocks - 1))
-            for (int64_t i = 0; i < size; i += W) Memory<W, S>::store(dx_out(k) + i, Memory<W, T>::load(scratch.row[2] + i));
-        }
-        x.next(), s1.next(), g.next(), s2.next(), dx_out.next();
-        dx.at.next(), ds1.at.next(), dg.at.next(), ds2.at.next(), dstd.at.next();
-      }
-    });
   }
 };

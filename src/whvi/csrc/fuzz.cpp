@@ -152,21 +152,37 @@ void fuzz_transform(const Kernels& k) {
   }
 }
 
+struct Place {
+  int64_t row, term, column, block;
+};
+int64_t place(const Operand& o, const Place& p) { return p.row * o.row + p.term * o.term + p.column * o.column + p.block * o.block; }
+
+// Strides of an operand that varies along some axes.
+Operand random_operand(const Chain& c, bool by_row) {
+  int64_t step = c.size;
+  const auto axis = [&](int64_t count, bool varies) {
+    const int64_t own = varies ? count : 1, stride = own == 1 ? 0 : step;
+    step *= own;
+    return stride;
+  };
+  Operand o;
+  o.block = axis(c.blocks, coin()), o.column = axis(c.columns, coin()), o.term = axis(c.terms, coin());
+  o.row = axis(c.rows, by_row), o.group = step;
+  return o;
+}
+
 // An operand of the chain with its strides, its values and the sum of its gradients.
 struct Factor {
   Buffer values;
   Operand operand;
   Doubles gradient;
-  bool varies_by_row, varies_by_block;
-  Factor(Storage s, const Chain& c, int64_t size)
-      : values(s, 0), varies_by_row(coin()), varies_by_block(coin()) {
-    const int64_t b = varies_by_row ? c.rows : 1, n = varies_by_block ? c.blocks : 1;
-    values = Buffer(s, c.groups * b * n * size);
+  Factor(Storage s, const Chain& c) : values(s, 0), operand(random_operand(c, coin())) {
+    values = Buffer(s, c.groups * operand.group);
     values.fill();
-    operand = {values.data(), b * n * size, b == 1 ? 0 : n * size, n == 1 ? 0 : size};
+    operand.data = values.data();
     gradient.assign((size_t)values.count, 0.0);
   }
-  int64_t at(int64_t g, int64_t r, int64_t b) const { return g * operand.group + r * operand.row + b * operand.block; }
+  int64_t at(int64_t g, const Place& p) const { return g * operand.group + place(operand, p); }
 };
 
 void fuzz_chain(const Kernels& k) {
@@ -175,14 +191,16 @@ void fuzz_chain(const Kernels& k) {
   const Storage compute = c.storage == Storage::f64 ? Storage::f64 : Storage::f32;
   const int64_t size = c.size = random_order(coin() ? 12 : 7);
   c.groups = 1 + below(2), c.rows = 1 + below(size > 256 ? 2 : 5), c.blocks = 1 + below(3);
+  c.terms = coin() ? 1 : 1 + below(3), c.columns = coin() ? 1 : 1 + below(3);
   c.scale = 1.0 / (double)size;
   c.offset = (uint64_t)below(200);
-  c.noise_blocks = coin() ? 1 : c.blocks;
+  c.noise = random_operand(c, true);
+  if (c.noise.row == 0) c.noise.row = c.noise.group;
   const bool noisy = coin(), has_s1 = coin(), has_s2 = coin();
   current = std::string("chain ") + k.name + " storage " + std::to_string((int)c.storage) + " groups " + std::to_string(c.groups) +
-            " rows " + std::to_string(c.rows) + " blocks " + std::to_string(c.blocks) + " size " + std::to_string(size) +
-            (noisy ? " noisy" : "") + (has_s1 ? " s1" : "") + (has_s2 ? " s2" : "");
-  Factor x(c.storage, c, size), s1(compute, c, size), g(compute, c, size), s2(compute, c, size), std(compute, c, size);
+            " rows " + std::to_string(c.rows) + " terms " + std::to_string(c.terms) + " columns " + std::to_string(c.columns) +
+            " blocks " + std::to_string(c.blocks) + " size " + std::to_string(size) + (noisy ? " noisy" : "") + (has_s1 ? " s1" : "") + (has_s2 ? " s2" : "");
+  Factor x(c.storage, c), s1(compute, c), g(compute, c), s2(compute, c), std(compute, c);
   const std::vector<int64_t> seeds = {(int64_t)rng(), (int64_t)rng()};
   c.x = x.operand, c.g = g.operand;
   if (has_s1) c.s1 = s1.operand;
@@ -224,34 +242,41 @@ void fuzz_chain(const Kernels& k) {
   }
 
   const size_t n = (size_t)size;
-  std::vector<float> noise((size_t)(c.rows * c.noise_blocks * size));
+  const double summands = (double)(c.terms * c.columns);
+  std::vector<float> noise((size_t)(c.rows * c.noise.row));
   for (int64_t group = 0; group < c.groups; ++group) {
     if (noisy) k.normal((uint64_t)seeds[(size_t)group], c.offset, (int64_t)noise.size(), noise.data());
     for (int64_t r = 0; r < c.rows; ++r)
       for (int64_t b = 0; b < c.blocks; ++b) {
-        const auto value = [&](const Factor& f, int64_t i) { return f.values.get(f.at(group, r, b) + i); };
-        const float* eps = noise.data() + (r * c.noise_blocks + (c.noise_blocks > 1 ? b : 0)) * size;
         const int64_t out = ((group * c.rows + r) * c.blocks + b) * size;
-        Doubles v(n), w(n), gg(n), dz(n), da(n);
-        for (size_t i = 0; i < n; ++i) {
-          v[i] = value(x, (int64_t)i) * (has_s2 ? value(s2, (int64_t)i) : 1);
-          gg[i] = value(g, (int64_t)i) + (noisy ? value(std, (int64_t)i) * eps[i] : 0);
-          dz[i] = dy.get(out + (int64_t)i) * (has_s1 ? value(s1, (int64_t)i) : 1) * c.scale;
+        Doubles sum(n);
+        for (int64_t summand = 0; summand < c.terms * c.columns; ++summand) {
+          const Place p = {r, summand / c.columns, summand % c.columns, b};
+          const auto value = [&](const Factor& f, size_t i) { return f.values.get(f.at(group, p) + (int64_t)i); };
+          const float* eps = noise.data() + place(c.noise, p);
+          Doubles v(n), w(n), gg(n), dz(n), da(n);
+          for (size_t i = 0; i < n; ++i) {
+            v[i] = value(x, i) * (has_s2 ? value(s2, i) : 1);
+            gg[i] = value(g, i) + (noisy ? value(std, i) * eps[i] : 0);
+            dz[i] = dy.get(out + (int64_t)i) * (has_s1 ? value(s1, i) : 1) * c.scale;
+          }
+          hadamard(v.data(), size);
+          hadamard(dz.data(), size);
+          for (size_t i = 0; i < n; ++i) w[i] = gg[i] * v[i], da[i] = gg[i] * dz[i];
+          hadamard(w.data(), size);
+          hadamard(da.data(), size);
+          for (size_t i = 0; i < n; ++i) {
+            sum[i] += c.scale * w[i] * (has_s1 ? value(s1, i) : 1);
+            x.gradient[(size_t)x.at(group, p) + i] += da[i] * (has_s2 ? value(s2, i) : 1);
+            s1.gradient[(size_t)s1.at(group, p) + i] += c.scale * w[i] * dy.get(out + (int64_t)i);
+            g.gradient[(size_t)g.at(group, p) + i] += dz[i] * v[i];
+            s2.gradient[(size_t)s2.at(group, p) + i] += da[i] * value(x, i);
+            if (noisy) std.gradient[(size_t)std.at(group, p) + i] += dz[i] * v[i] * eps[i];
+          }
         }
-        hadamard(v.data(), size);
-        hadamard(dz.data(), size);
-        for (size_t i = 0; i < n; ++i) w[i] = gg[i] * v[i], da[i] = gg[i] * dz[i];
-        hadamard(w.data(), size);
-        hadamard(da.data(), size);
         for (size_t i = 0; i < n; ++i) {
-          const int64_t j = (int64_t)i;
-          const double want = c.scale * w[i] * (has_s1 ? value(s1, j) : 1), got = y.get(out + j);
-          check(std::fabs(got - want) <= (unit(c.storage) + 64 * unit(compute)) * (10 + std::fabs(want)), "value of the chain");
-          x.gradient[(size_t)(x.at(group, r, b) + j)] += da[i] * (has_s2 ? value(s2, j) : 1);
-          s1.gradient[(size_t)(s1.at(group, r, b) + j)] += c.scale * w[i] * dy.get(out + j);
-          g.gradient[(size_t)(g.at(group, r, b) + j)] += dz[i] * v[i];
-          s2.gradient[(size_t)(s2.at(group, r, b) + j)] += da[i] * value(x, j);
-          if (noisy) std.gradient[(size_t)(std.at(group, r, b) + j)] += dz[i] * v[i] * eps[i];
+          const double want = sum[i], got = y.get(out + (int64_t)i);
+          check(std::fabs(got - want) <= (unit(c.storage) + 64 * unit(compute)) * (10 * summands + std::fabs(want)), "value of the chain");
         }
       }
   }
@@ -259,7 +284,7 @@ void fuzz_chain(const Kernels& k) {
     if (needed[i])
       for (int64_t j = 0; j < factors[i]->values.count; ++j) {
         const double want = factors[i]->gradient[(size_t)j], got = rows[(size_t)i].get(j);
-        check(std::fabs(got - want) <= (unit(rows[(size_t)i].storage) + 256 * unit(compute)) * (20 + std::fabs(want)), "gradient of the chain");
+        check(std::fabs(got - want) <= (unit(rows[(size_t)i].storage) + 256 * unit(compute)) * (20 * summands + std::fabs(want)), "gradient of the chain");
       }
 }
 

@@ -15,29 +15,29 @@ static inline int factor_of(int64_t size) {
 
 enum class Storage : int { f32 = 0, f64 = 1, bf16 = 2, f16 = 3 };
 
-// How an operand of canonical shape (R, B or 1, K or 1, D) is walked; a stride of 0 is a broadcast axis.
+// How an operand of canonical shape (R, B or 1, T or 1, C or 1, K or 1, D) is walked; a stride of 0 is a broadcast axis.
 struct Operand {
   const void* data = nullptr;  // null: absent
-  int64_t group = 0, row = 0, block = 0;  // strides in elements
+  int64_t group = 0, row = 0, term = 0, column = 0, block = 0;  // strides in elements
 };
 
 // Where the gradient of an operand goes: `rows` is written row by row; `partial` (operands that are shared by
-// all rows) is one zeroed accumulator of (K or 1) x D elements for the chunk at hand. Both null: not needed.
+// all rows) is one zeroed accumulator of the elements of a group for the chunk at hand. Both null: not needed.
 struct Gradient {
   void* rows = nullptr;
   void* partial = nullptr;
 };
 
-// y[r,b,k] = scale * s1 * H(g * H(s2 * x)); with noise, g + std * eps takes the place of g.
+// y[r,b,k] = the sum over t and c of scale * s1 * H(g * H(s2 * x)); with noise, g + std * eps takes the place of g.
 struct Chain {
   Storage storage;  // of x, y, dy, dx; the others are double for f64 and float otherwise
-  int64_t groups, rows, blocks;
+  int64_t groups, rows, terms, columns, blocks;
   int64_t size;  // an order
   double scale;
   Operand x, s1, g, s2, std;
   const int64_t* seed;  // one per group; null: no noise
   uint64_t offset;
-  int64_t noise_blocks;  // 1: the blocks of a row share a draw
+  Operand noise;  // strides of the numbers of a group; its data is null
 };
 
 struct ChainGradients {
@@ -56,7 +56,7 @@ struct Kernels {
   const char* name;
   // y = scale * H x for `rows` contiguous rows of `size` elements, which is an order; x and y equal or disjoint.
   void (*fwht)(Storage, const void* x, void* y, int64_t rows, int64_t size, double scale);
-  // Rows [begin, end) of one group into y, which is contiguous (R, B, K, D).
+  // Rows [begin, end) of one group into y, which is contiguous (R, B, K, D) and has no axes of terms and columns.
   void (*chain)(const Chain&, void* y, int64_t group, int64_t begin, int64_t end);
   void (*chain_backward)(const Chain&, const void* dy, const ChainGradients&, int64_t group, int64_t begin, int64_t end);
   // Elements [begin, end) of a group's rows; y and out equal or disjoint.

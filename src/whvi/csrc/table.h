@@ -24,6 +24,7 @@ inline void release(void* p) { free(p); }
 #include "transform.h"
 #include "normal.h"
 #include "chain.h"
+#include "walk.h"
 #include "bias.h"
 
 template <class F>

@@ -56,17 +56,21 @@ int64_t order(int64_t size) {
 // Work that is worth a thread, in elements: below it, waking the pool costs more than it saves.
 constexpr int64_t kGrain = 16384;
 
+// Canonical sizes of a call (kernels.h). Bits 4i ... 4i + 3 of `varies`: whether operand i differs from row to row, from term
+// to term, from column to column, from block to block; operand 5 is the noise.
 struct Dims {
-  int64_t groups, rows, blocks, size, varies;
+  int64_t groups, rows, terms, columns, blocks, size, varies;
+  bool by_row(int operand) const { return varies >> (4 * operand) & 1; }
+  int64_t per_row() const { return terms * columns * blocks * size; }  // elements that a row is computed from
 };
 
 // Chunks of rows, never across groups. Their number depends on the shape alone: results do not change with threads.
 struct Chunks {
   int64_t rows, per_group, total;
   Chunks(const Dims& d, int64_t minimum_rows) {
-    const int64_t worth = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, d.blocks * d.size));
+    const int64_t worth = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, d.per_row()));
     rows = std::max(worth, minimum_rows);
-    per_group = d.blocks ? (d.rows + rows - 1) / rows : 0;
+    per_group = d.per_row() ? (d.rows + rows - 1) / rows : 0;
     rows = per_group ? (d.rows + per_group - 1) / per_group : 0;
     total = d.groups * per_group;
   }
@@ -99,7 +103,7 @@ struct Slot {
   }
   Slot(const Tensor& t, int index, const Dims& d)
       : result(shaped_like(t)), data(result.mutable_data_ptr()), count(d.groups ? t.numel() / d.groups : 0) {
-    shared = d.rows != 1 && !(d.varies >> (2 * index) & 1);
+    shared = d.rows != 1 && !d.by_row(index);
     low = t.element_size() == 2;  // a shared x of 16 bits is accumulated in float32
     width = low ? sizeof(float) : t.element_size();
   }

@@ -9,7 +9,7 @@ from torch import Tensor
 from whvi.errors import DeviceError
 from whvi.ops import registry
 from whvi.ops.checks import HALF, check_input, check_offset, check_operand, check_scale, check_shape, widened
-from whvi.ops.layout import Layout, Shape, broadcast, plan
+from whvi.ops.layout import Shape, noise_layout, plan, spread
 from whvi.ops.noise import as_seed, normal
 from whvi.ops.recording import in_front, in_graph, record
 from whvi.ops.torch_private import forward_mode_active
@@ -38,15 +38,30 @@ def chain(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, *, scale: float | None = N
     tensor([[1., 2.],
             [3., 4.]])
     """
+    return sum_of_chains(x, s1, g, s2, scale=scale, summed=False)
+
+
+def sum_of_chains(
+    x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, *, scale: float | None = None, summed: bool = True
+) -> Tensor:
+    """``chain``, summed over the axes of terms and columns without a tensor for each.
+
+    Args:
+        x, s1, g, s2: (..., T, C, K, D) with 1 where an operand is the same for all terms, columns or blocks.
+        scale: default 1 / D.
+        summed: false for operands without these axes: one chain.
+
+    Law: equals ``chain(x, s1, g, s2).sum((-4, -3))``, of shape (..., K, D).
+    """
     try:  # the kernel checks what it is given; only when it refuses is the reason looked for
         if x.dtype in HALF:
             s1, g, s2 = widened(x, s1), widened(x, g), widened(x, s2)
-        layout = plan([x.shape[:-1], _lead(s1), g.shape[:-1], _lead(s2)], stack=True)
+        layout = plan([x.shape[:-1], _lead(s1), g.shape[:-1], _lead(s2)], stack=True, summed=summed)
         if layout.expand:
             _explain(x, scale, s1=s1, g=g, s2=s2)  # before expand() could make a wrong last axis fit
-            x, g = _spread(x, layout), _spread(g, layout)
-            s1, s2 = (None if s is None else _spread(s, layout) for s in (s1, s2))
-        call = (0, *layout[:5], 1.0 / x.shape[-1] if scale is None else scale)
+            x, g = spread(x, layout, summed=summed), spread(g, layout, summed=summed)
+            s1, s2 = (None if s is None else spread(s, layout, summed=summed) for s in (s1, s2))
+        call = (0, *layout[:7], 1.0 / x.shape[-1] if scale is None else scale)
         return _run(x, s1, g, s2, None, None, call)
     except _REFUSED:
         _explain(x, scale, s1=s1, g=g, s2=s2)
@@ -83,6 +98,25 @@ def noisy_chain(
     >>> torch.allclose(y, chain(x, None, normal(7, 0, (3, 4)), None))
     True
     """
+    return sum_of_noisy_chains(
+        x, s1, mean, log_std, s2, seed, offset, noise_shape=noise_shape, scale=scale, summed=False
+    )
+
+
+def sum_of_noisy_chains(
+    x: Tensor,
+    s1: Maybe,
+    mean: Tensor,
+    log_std: Tensor,
+    s2: Maybe,
+    seed: int | Tensor,
+    offset: int = 0,
+    *,
+    noise_shape: Sequence[int] | None = None,
+    scale: float | None = None,
+    summed: bool = True,
+) -> Tensor:
+    """``noisy_chain``, summed as ``sum_of_chains``; ``noise_shape`` has the axes of terms, columns and blocks, too."""
     check_offset(offset)
     if noise_shape is not None:
         check_shape("noise_shape", noise_shape)
@@ -94,27 +128,15 @@ def noisy_chain(
         if seed.device != x.device:
             raise DeviceError(f"seed is on {seed.device}, but x is on {x.device}; use draw_seed(device=x.device)")
         leads = [x.shape[:-1], _lead(s1), mean.shape[:-1], _lead(s2), std.shape[:-1]]
-        noise, layout = noise_layout(leads, noise_shape)
+        noise, layout = noise_layout(leads, noise_shape, summed=summed)
         if layout is None:
             g = mean + std * normal(seed, offset, (*noise, x.shape[-1]), dtype=std.dtype)
-            return chain(x, s1, g, s2, scale=scale)
-        call = (offset, *layout[:5], 1.0 / x.shape[-1] if scale is None else scale)
+            return sum_of_chains(x, s1, g, s2, scale=scale, summed=summed)
+        call = (offset, *layout[:7], 1.0 / x.shape[-1] if scale is None else scale)
         return _run(x, s1, mean, s2, std, seed, call)
     except _REFUSED:
         _explain(x, scale, s1=s1, mean=mean, log_std=log_std, s2=s2)
         raise
-
-
-def noise_layout(leads: Sequence[Shape | None], noise_shape: Sequence[int] | None) -> tuple[Shape, Layout | None]:
-    """Leading shape of the noise, and how the kernel walks a call that draws it.
-
-    ``leads`` are the leading shapes of x, s1, mean, s2 and std. None when the noise has to be laid out first: one draw
-    serves many rows, so that there are few numbers, or the axes are too mixed.
-    """
-    noise = broadcast([lead for lead in leads if lead is not None]) if noise_shape is None else tuple(noise_shape)
-    layout = plan([*leads, noise], stack=False)
-    walkable = not layout.expand and (layout.varies >> 10 & 1 or layout.rows == 1)
-    return noise, layout if walkable else None
 
 
 def _run(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, call: "Call") -> Tensor:
@@ -142,24 +164,18 @@ def _explain(x: object, scale: object, **operands: object) -> None:
             check_operand(name, operand, x)
 
 
-def _spread(operand: Tensor, layout: Layout) -> Tensor:
-    """The operand, repeated over the first axes that the layout names."""
-    shape = (1,) * (len(layout.lead) + 1 - operand.ndim) + tuple(operand.shape)
-    return operand.expand(*layout.lead[: layout.expand], *shape[layout.expand :])
-
-
 def _lead(operand: Maybe) -> Shape | None:
     return None if operand is None else operand.shape[:-1]
 
 
-Call = tuple[int, Shape, int, int, int, int, float]
-"""What a call of the operator has besides its tensors: offset, lead, groups, rows, blocks, varies, scale."""
+Call = tuple[int, Shape, int, int, int, int, int, int, float]
+"""What a call of the operator has besides its tensors: offset, then as ``Layout`` from lead to varies, then scale."""
 
 
 def stacked_call(call: Call, batch: int) -> Call:
     """``batch`` such calls at once, each operand with a further axis in front."""
-    offset, lead, groups, rows, blocks, varies, scale = call
-    return offset, (batch, *lead), batch * groups, rows, blocks, varies, scale
+    offset, lead, groups, *rest = call
+    return offset, (batch, *lead), batch * groups, *rest  # type: ignore[return-value]
 
 
 class _Chain(torch.autograd.Function):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from whvi.ops import reference
+from whvi.ops.canonical import Sizes
 from whvi.ops.checks import check_input, compute_dtype
 from whvi.ops.orders import split
 from whvi.ops.precision import full_precision
@@ -48,12 +49,12 @@ def normal(seed: Tensor, offset: int, numel: int) -> Tensor:
 
 
 def _sampled(
-    g: Tensor, std: Tensor | None, seed: Tensor | None, offset: int, rows: int, noise_blocks: int
+    g: Tensor, std: Tensor | None, seed: Tensor | None, offset: int, sizes: Sizes
 ) -> tuple[Tensor, Tensor | None]:
     if std is None or seed is None:
         return g, None
     groups, size = g.shape[0], g.shape[-1]
-    eps = normal(seed, offset, rows * noise_blocks * size).view(groups, rows, noise_blocks, size).to(g.dtype)
+    eps = normal(seed, offset, prod(sizes.noise) * size).view(groups, *sizes.noise, size).to(g.dtype)
     return g + std * eps, eps
 
 
@@ -65,17 +66,15 @@ def chain(
     std: Tensor | None,
     seed: Tensor | None,
     offset: int,
-    rows: int,
-    blocks: int,
-    noise_blocks: int,
+    sizes: Sizes,
     scale: float,
 ) -> Tensor:
-    """scale * s1 * H(g * H(s2 * x)) in canonical shape (R, B, K, D)."""
-    sampled, _ = _sampled(g, std, seed, offset, rows, noise_blocks)
+    """scale * s1 * H(g * H(s2 * x)), summed over terms and columns: (R, B, K, D)."""
+    sampled, _ = _sampled(g, std, seed, offset, sizes)
     inner = x.to(g.dtype) if s2 is None else s2 * x
     y = fwht(sampled * fwht(inner, 1.0), scale)
     y = y if s1 is None else s1 * y
-    return y.expand(x.shape[0], rows, blocks, x.shape[3]).to(x.dtype).contiguous()
+    return y.expand(x.shape[0], *sizes[:4], x.shape[-1]).sum((2, 3)).to(x.dtype).contiguous()
 
 
 def chain_backward(
@@ -87,14 +86,13 @@ def chain_backward(
     std: Tensor | None,
     seed: Tensor | None,
     offset: int,
-    rows: int,
-    blocks: int,
-    noise_blocks: int,
+    sizes: Sizes,
     scale: float,
     needs: int,
 ) -> Gradients:
     """Gradients of x, s1, g, s2, std; what bit i of ``needs`` does not ask for comes back empty."""
-    sampled, eps = _sampled(g, std, seed, offset, rows, noise_blocks)
+    sampled, eps = _sampled(g, std, seed, offset, sizes)
+    dy = dy[:, :, None, None].expand(-1, -1, sizes.terms, sizes.columns, -1, -1)
     inner = x.to(g.dtype) if s2 is None else s2 * x
     v = fwht(inner, 1.0)
     dz = fwht(dy.to(g.dtype) if s1 is None else s1 * dy, scale)

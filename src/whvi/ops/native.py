@@ -27,6 +27,8 @@ class KernelInfo:
     """Path of the native library."""
 
 
+INTERFACE = b"whvi interface 2;"
+"""In each library that was built for the operators as they are now; to be changed with a schema, here and in csrc."""
 BUILD_ADVICE = """\
 For the kernel, have a C++17 compiler on PATH and torch >= 2.10 in this environment; then, in the checkout of whvi,
     pip install --no-build-isolation --no-deps --force-reinstall .    (or `make native` when .venv was made by make)"""
@@ -47,6 +49,8 @@ def load() -> None:
     if not candidates:
         why = note.read_text().strip() if note.exists() else "it is not in the package"
         _State.reason = f"no native kernel was built: {why}"
+    elif INTERFACE not in candidates[0].read_bytes():  # loaded, it would misread its arguments
+        _State.reason = f"{candidates[0].name} was built for another version of whvi"
     else:
         try:
             torch.ops.load_library(str(candidates[0]))

@@ -11,8 +11,8 @@ from torch.nn.functional import pad
 
 from whvi.ops import registry
 from whvi.ops.bias import add_bias
-from whvi.ops.chain import Maybe, chain, noise_layout, noisy_chain, stacked_call
-from whvi.ops.layout import Layout, Shape
+from whvi.ops.chain import Maybe, stacked_call, sum_of_chains, sum_of_noisy_chains
+from whvi.ops.layout import Layout, Shape, noise_layout
 from whvi.ops.noise import KernelNoise
 from whvi.ops.recording import composed_backward, in_front, only_vmap, record, under_vmap
 from whvi.ops.torch_private import forward_mode_active, transforms_active, watched
@@ -29,32 +29,36 @@ def product(
     bias: Vector | None = None,
     *,
     stacked: bool = False,
+    summed: bool = False,
     features: int | None = None,
 ) -> Tensor:
-    """``s1 * H(g * H(s2 * x)) / D``, laid out as features, plus a bias.
+    """``s1 * H(g * H(s2 * x)) / D``, or a sum of such, laid out as features, plus a bias.
 
     Args:
-        x, s1, s2: as for ``chain``.
-        g: (..., D), or the noise it is drawn from, whose ``lead`` includes the axis of blocks if there is one.
+        x, s1, s2: as for ``chain`` or, summed, as for ``sum_of_chains``.
+        g: (..., D), or the noise it is drawn from, whose ``lead`` includes the axes of terms, columns and blocks that
+            there are.
         bias: (..., features) or its noise; None for none.
         stacked: the result of the chain has an axis of blocks, which are put side by side.
+        summed: operands have axes of terms, columns and blocks, and terms and columns are summed over; it is stacked.
         features: length to which the last axis is cut; default all of it.
 
     Two ways lead to the same numbers. Where g and the bias are both noise, with a draw of the bias for each row, and
     nothing but eager execution or vmap goes on, the whole product is one step of autograd: a small layer costs what its
     steps cost (1.15 times as long in steps at D = 128, 1.06 at 512). Everywhere else it is the chain, then the bias.
 
-    Law: equals ``add_bias(cut(chain(x, s1, g, s2)), bias)`` in value and in gradients of any order.
+    Law: equals ``add_bias(cut(chain(x, s1, g, s2)), bias)``, or that of ``sum_of_chains``, in value and in gradients of
+    any order.
 
     >>> noise = KernelNoise(torch.zeros(4), torch.zeros(4), torch.tensor(7), (3,))
     >>> product(torch.ones(3, 4), None, noise, None, features=2).shape
     torch.Size([3, 2])
     """
     if isinstance(g, KernelNoise) and isinstance(bias, KernelNoise):
-        layout = _layout_of_one_step(x, s1, g, s2, bias, stacked)
+        layout = _layout_of_one_step(x, s1, g, s2, bias, stacked, summed)
         if layout is not None:
-            call = (g.offset, *layout[:5], 1.0 / x.shape[-1])
-            step = _Step(g.offset, bias.offset, tuple(g.lead), stacked, call)
+            call = (g.offset, *layout[:7], 1.0 / x.shape[-1])
+            step = _Step(g.offset, bias.offset, tuple(g.lead), stacked, summed, call)
             operands = (x, s1, s2, g.mean, g.log_std, bias.mean, bias.log_std, g.seed, bias.seed)
             try:
                 return (
@@ -64,9 +68,9 @@ def product(
                 _composed(*operands, step)  # says what does not fit
                 raise
     if isinstance(g, KernelNoise):
-        y = noisy_chain(x, s1, g.mean, g.log_std, s2, g.seed, g.offset, noise_shape=g.lead)
+        y = sum_of_noisy_chains(x, s1, g.mean, g.log_std, s2, g.seed, g.offset, noise_shape=g.lead, summed=summed)
     else:
-        y = chain(x, s1, g, s2)
+        y = sum_of_chains(x, s1, g, s2, summed=summed)
     return add_bias(cut(y, stacked, features), bias)
 
 
@@ -77,34 +81,43 @@ def cut(y: Tensor, stacked: bool, features: int | None) -> Tensor:
 
 
 def _layout_of_one_step(
-    x: Tensor, s1: Maybe, g: KernelNoise, s2: Maybe, bias: KernelNoise, stacked: bool
+    x: Tensor, s1: Maybe, g: KernelNoise, s2: Maybe, bias: KernelNoise, stacked: bool, summed: bool
 ) -> Layout | None:
     """How the kernel walks the chain, if the product can be one step of autograd; None if it cannot."""
     alike = x.dtype == g.mean.dtype == bias.mean.dtype and x.device == g.mean.device == bias.mean.device
-    rows = x.shape[: -2 if stacked else -1]
+    rows = x.shape[: -4 if summed else -2 if stacked else -1]
     if not alike or tuple(bias.lead) != tuple(rows) or (watched() and not only_vmap()):
         return None
     scales = (None if s is None else s.shape for s in (s1, s2))
-    return _layout(x.shape, *scales, g.mean.shape, g.log_std.shape, tuple(g.lead))
+    return _layout(x.shape, *scales, g.mean.shape, g.log_std.shape, tuple(g.lead), summed)
 
 
 @lru_cache(maxsize=1024)
-def _layout(x: Shape, s1: Shape | None, s2: Shape | None, mean: Shape, std: Shape, noise: Shape) -> Layout | None:
+def _layout(
+    x: Shape, s1: Shape | None, s2: Shape | None, mean: Shape, std: Shape, noise: Shape, summed: bool
+) -> Layout | None:
     """As ``noise_layout``; a network meets few shapes, again and again."""
     leads = [None if shape is None else tuple(shape[:-1]) for shape in (x, s1, mean, s2, std)]
-    return noise_layout(leads, noise)[1]
+    return noise_layout(leads, noise, summed=summed)[1]
 
 
 class _Step:
     """What a call has besides its tensors. Not a tuple, which torch.func would take apart and put together again."""
 
-    __slots__ = ("batch", "bias_offset", "call", "noise_shape", "offset", "stacked")
+    __slots__ = ("batch", "bias_offset", "call", "noise_shape", "offset", "stacked", "summed")
 
     def __init__(
-        self, offset: int, bias_offset: int, noise_shape: Shape, stacked: bool, call: tuple[Any, ...], batch: int = 0
+        self,
+        offset: int,
+        bias_offset: int,
+        noise_shape: Shape,
+        stacked: bool,
+        summed: bool,
+        call: tuple[Any, ...],
+        batch: int = 0,
     ) -> None:
         self.offset, self.bias_offset = offset, bias_offset
-        self.noise_shape, self.stacked = noise_shape, stacked
+        self.noise_shape, self.stacked, self.summed = noise_shape, stacked, summed
         self.call = call
         """Of ``registry.chain``."""
         self.batch = batch
@@ -113,7 +126,7 @@ class _Step:
     def over(self, size: int) -> "_Step":
         """The same, with one more axis of that size in front of all operands."""
         call = stacked_call(self.call, size)
-        return _Step(self.offset, self.bias_offset, self.noise_shape, self.stacked, call, self.batch + 1)
+        return _Step(self.offset, self.bias_offset, self.noise_shape, self.stacked, self.summed, call, self.batch + 1)
 
 
 def _run(*arguments: Any) -> Tensor:
@@ -124,7 +137,9 @@ def _run(*arguments: Any) -> Tensor:
 def _composed(*arguments: Any) -> Tensor:
     """The same product as two operators, which have derivatives of any order."""
     x, s1, s2, mean, log_std, bias_mean, bias_log_std, seed, bias_seed, step = arguments
-    y = noisy_chain(x, s1, mean, log_std, s2, seed, step.offset, noise_shape=step.noise_shape)
+    y = sum_of_noisy_chains(
+        x, s1, mean, log_std, s2, seed, step.offset, noise_shape=step.noise_shape, summed=step.summed
+    )
     y = cut(y, step.stacked, bias_mean.shape[-1])
     return add_bias(y, KernelNoise(bias_mean, bias_log_std, bias_seed, tuple(y.shape[:-1]), step.bias_offset))
 

@@ -1,6 +1,7 @@
 """The dispatcher operators ``whvi::*``: their schemas, fake kernels and backends. Importing this module registers them.
 
-Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of K blocks.
+Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of T terms, C
+columns and K blocks; the result is the sum over terms and columns.
 Those of the bias begin with the axes of seed: y (groups..., rows..., N), mean and log_std (groups..., N).
 The public functions in ``transform``, ``chain``, ``bias`` and ``noise`` add checks, broadcasting, autograd
 and vmap.
@@ -21,7 +22,8 @@ from whvi.ops.torch_private import below_autograd, forward_mode_records, traced,
 
 _CHAIN = (
     "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
-    "SymInt offset, SymInt[] lead, SymInt groups, SymInt rows, SymInt blocks, int varies, float scale"
+    "SymInt offset, SymInt[] lead, SymInt groups, SymInt rows, SymInt terms, SymInt columns, SymInt blocks, "
+    "int varies, float scale"
 )
 SCHEMAS = {
     "fwht": "(Tensor x, float scale) -> Tensor",
@@ -38,8 +40,8 @@ for _name, _schema in SCHEMAS.items():
     _library.define(_name + _schema)
 
 
-def _install(backend: Any, key: str) -> None:
-    """Register a backend whose chain takes canonical shapes (R, B or 1, K or 1, D).
+def _install(backend: Any, key: str, chain: Callable[..., Any], chain_backward: Callable[..., Any]) -> None:
+    """Register a backend whose chain takes operands of canonical shape (canonical.py).
 
     The bias is elementwise apart from its normals, which come by the operator: one form of it in torch serves every
     backend.
@@ -48,8 +50,8 @@ def _install(backend: Any, key: str) -> None:
         "fwht": backend.fwht,
         "fwht_out": backend.fwht_out,
         "normal": backend.normal,
-        "chain": canonical.forward(backend.chain),
-        "chain_backward": canonical.backward(backend.chain_backward),
+        "chain": canonical.forward(chain),
+        "chain_backward": canonical.backward(chain_backward),
         "noisy_bias": fallback.noisy_bias,
         "noisy_bias_backward": fallback.noisy_bias_backward,
     }
@@ -58,12 +60,13 @@ def _install(backend: Any, key: str) -> None:
 
 
 # The pure-torch form serves every device; a kernel registered for one device takes its place there.
-_install(fallback, "CompositeExplicitAutograd")
+_install(fallback, "CompositeExplicitAutograd", fallback.chain, fallback.chain_backward)
 native.load()
 if torch.cuda.is_available() and native.triton_version() is not None:
-    from whvi.ops import triton_backend
+    from whvi.ops import blockwise, triton_backend
 
-    _install(triton_backend, "CUDA")
+    of_sums = blockwise.forward(triton_backend.chain), blockwise.backward(triton_backend.chain_backward)
+    _install(triton_backend, "CUDA", *of_sums)
 
 
 def _fake_fwht(x: Tensor, scale: float) -> Tensor:

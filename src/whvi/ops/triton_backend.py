@@ -1,7 +1,8 @@
 """Triton kernels for CUDA tensors: the transform, the chain with its noise drawn in registers, and its backward.
 
-Plain functions with the signatures of the ``whvi::`` operators; ``registry`` registers them. A program holds a tile of
-T whole lines, each of D elements. With ``TRITON_INTERPRET=1`` set before this module is imported, CPU tensors work too.
+Plain functions of the operands of the ``whvi::`` operators; ``registry`` registers them, ``blockwise`` makes sums of
+them. A program holds a tile of T whole lines, each of D elements. With ``TRITON_INTERPRET=1`` set before this
+module is imported, CPU tensors work too.
 
 In device code an operand is None, or a pointer and strides along groups, rows and blocks, zero where it is broadcast.
 A place ``at`` is (group r, rows b (T, 1), block k, columns d (1, D), which elements exist, their lines in a full
@@ -168,9 +169,9 @@ def _sampled(g: tl.tuple, std: tl.tuple, noise: tl.tuple, at: tl.tuple, GROUPED:
     z = _lines(g, at)
     eps = z
     if noise is not None:
-        seed, offset, noise_blocks = noise
+        seed, offset, noise_blocks, repeats = noise
         r, b, k, d, _, _, size = at
-        first = offset + (b * noise_blocks + k % noise_blocks) * size
+        first = offset + (b * noise_blocks + k // repeats % noise_blocks) * size
         eps = _philox_normals(tl.load(seed + r), first, d.shape[1], GROUPED).to(z.dtype)
         z = z + _lines(std, at) * eps
     return z, eps
@@ -344,39 +345,46 @@ def _views(shape: tuple[int, ...], *operands: Tensor | None) -> list[tuple[Any, 
 
 
 def _long(x: Tensor, g: Tensor, s2: Tensor | None, std: Tensor | None, seed: Tensor | None,
-          offset: int, rows: int, noise_blocks: int) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+          offset: int, rows: int, blocks: int, noise_blocks: int, repeats: int,
+          ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """H(s2 * x) and ``_sampled``, of lines that no program holds whole: each transform passes through memory anyway."""
     v = fwht(x.to(g.dtype) if s2 is None else x * s2, 1.0)
     if std is None or seed is None:
         return v, g, g
     eps = normal(seed, offset, rows * noise_blocks * x.shape[3]).view(-1, rows, noise_blocks, x.shape[3])
+    if 1 < noise_blocks < blocks:
+        index = torch.arange(blocks, device=x.device) // repeats % noise_blocks
+        eps = eps.index_select(2, index)
     return v, g + std * eps, eps
 
 
 def chain(x: Tensor, s1: Tensor | None, g: Tensor, s2: Tensor | None, std: Tensor | None, seed: Tensor | None,
-          offset: int, rows: int, blocks: int, noise_blocks: int, scale: float) -> Tensor:  # fmt: skip
-    """scale * s1 * H(g * H(s2 * x)) in canonical shape (R, B, K, D)."""
+          offset: int, rows: int, blocks: int, noise_blocks: int, repeats: int, scale: float) -> Tensor:  # fmt: skip
+    """scale * s1 * H(g * H(s2 * x)), (R, B, K, D), of operands (R, B or 1, K or 1, D).
+
+    Block k takes the numbers k // repeats % noise_blocks of its row's noise.
+    """
     shape = (x.shape[0], rows, blocks, x.shape[3])
     if not _one_program(x):
-        v, z, _ = _long(x, g, s2, std, seed, offset, rows, noise_blocks)
+        v, z, _ = _long(x, g, s2, std, seed, offset, rows, blocks, noise_blocks, repeats)
         w = fwht(z * v, scale)
         return (w if s1 is None else w * s1).expand(shape).to(x.dtype).contiguous()
     y, tile = x.new_empty(shape), _tile(rows, shape[3], _TILE, 16)
     programs = shape[0] * blocks * triton.cdiv(rows, tile["T"])
-    noise = None if seed is None else (seed, offset, noise_blocks)
+    noise = None if seed is None else (seed, offset, noise_blocks, repeats)
     _launch(_chain_kernel, programs, y, *_views(shape, x, s1, g, s2, std), noise, rows, blocks, scale, *_order(x),
             on=x, GROUPED=shape[3] % 64 == offset % 64 == 0, **tile)  # fmt: skip
     return y
 
 
 def chain_backward(dy: Tensor, x: Tensor, s1: Tensor | None, g: Tensor, s2: Tensor | None, std: Tensor | None,
-                   seed: Tensor | None, offset: int, rows: int, blocks: int, noise_blocks: int, scale: float,
-                   needs: int) -> Gradients:  # fmt: skip
+                   seed: Tensor | None, offset: int, rows: int, blocks: int, noise_blocks: int, repeats: int,
+                   scale: float, needs: int) -> Gradients:  # fmt: skip
     """Gradients of x, s1, g, s2, std; what bit i of ``needs`` does not ask for comes back empty."""
     operands, parts = (x, s1, g, s2, std), list[Tensor | None]()
     wanted = [t if needs >> i & 1 else None for i, t in enumerate(operands)]
     if not _one_program(x):
-        v, z, eps = _long(x, g, s2, std, seed, offset, rows, noise_blocks)
+        v, z, eps = _long(x, g, s2, std, seed, offset, rows, blocks, noise_blocks, repeats)
         dz = fwht(dy.to(g.dtype) if s1 is None else dy * s1, scale)
         da = fwht(dz * z, 1.0)
         parts = [da if s2 is None else da * s2, fwht(z * v, scale) * dy, dz * v, da * x, dz * v * eps]
@@ -389,7 +397,7 @@ def chain_backward(dy: Tensor, x: Tensor, s1: Tensor | None, g: Tensor, s2: Tens
         for t, own in zip(wanted, per_row, strict=True):  # sums over chunks, and over blocks, are left to torch
             shape = (groups, rows if own else chunks, blocks, size)
             parts.append(None if t is None else t.new_empty(shape, dtype=t.dtype if t.shape == shape else g.dtype))
-        noise = None if seed is None else (seed, offset, noise_blocks)
+        noise = None if seed is None else (seed, offset, noise_blocks, repeats)
         _launch(_chain_backward_kernel, groups * blocks * chunks, tuple(parts), *_views(dy.shape, dy, *operands), noise,
                 rows, blocks, scale, chunks, steps, *_order(x), on=x, GROUPED=size % 64 == offset % 64 == 0,
                 PER_ROW=per_row, **tile)  # fmt: skip

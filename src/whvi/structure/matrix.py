@@ -11,6 +11,7 @@ from whvi.ops import fwht
 from whvi.ops.bias import add_bias
 from whvi.ops.noise import KernelNoise, value_of
 from whvi.ops.product import Vector, cut, product
+from whvi.structure.elements import inverse, permuted, xor_fold
 from whvi.structure.plan import Plan
 from whvi.structure.spec import Permutation, Step, Structure, parse
 
@@ -72,27 +73,53 @@ class StructuredMatrix:
         plan = self.plan
         if x.shape[-1] != plan.in_features:
             raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
-        if plan.terms > 1:  # an axis before that of the blocks, which all terms share
-            return add_bias(self._terms(g, x.unsqueeze(-2)).sum(-2), bias)
-        return self._terms(g, x, bias)
-
-    def _terms(self, g: Vector, x: Tensor, bias: Vector | None = None) -> Tensor:
-        """The products of all terms: (..., [1,] in_features) -> (..., [T,] out_features)."""
-        plan = self.plan
         if plan.layout == "reshape":
+            if plan.terms > 1:  # an axis before that of the blocks, which all terms share
+                return add_bias(self._contract(value_of(g), x.unsqueeze(-2)).to(x.dtype).sum(-2), bias)
             return add_bias(self._contract(value_of(g), x).to(x.dtype), bias)
-        if plan.size != plan.in_features:
-            x = pad(x, (0, plan.size - plan.in_features))
-        several = plan.blocks > 1
-        g = self._laid_out(g)
-        if several:
-            x = x.unsqueeze(-2)
-            if not (self.scales or self.permutations) and self.shared:  # nothing tells the blocks apart
-                x = x.expand(*x.shape[:-2], plan.blocks, plan.size)
+        matrix, g, vectors = self._summed(g, x) if plan.summed else (self, self._laid_out(g), self._pieces(x))
+        stacked = plan.blocks > 1 or plan.summed
         if self._is_core():
-            s1, s2 = self._core_scales()
-            return product(x, s1, g, s2, bias, stacked=several, features=plan.out_features).to(x.dtype)
-        return add_bias(cut(self._square(g, x), several, plan.out_features).to(x.dtype), bias)
+            s1, s2 = matrix._core_scales()
+            y = product(vectors, s1, g, s2, bias, stacked=stacked, summed=plan.summed, features=plan.out_features)
+            return y.to(x.dtype)
+        y = matrix._square(g, vectors, add_up=plan.summed)
+        return add_bias(cut(y, stacked, plan.out_features).to(x.dtype), bias)
+
+    def _pieces(self, x: Tensor) -> Tensor:
+        """x as it meets the blocks: (..., in_features) -> (..., [1, C,] [K or 1,] D), zeros behind the features."""
+        plan = self.plan
+        missing = plan.columns * plan.size - plan.in_features
+        if missing:
+            x = pad(x, (0, missing))
+        alike = not (self.scales or self.permutations) and self.shared  # nothing tells the blocks apart
+        rows = plan.rows if alike else 1
+        if plan.summed:
+            pieces: Tensor = x.unflatten(-1, (1, plan.columns, 1, plan.size))
+            return pieces.expand(*x.shape[:-1], plan.terms if alike else 1, plan.columns, rows, plan.size)
+        if plan.blocks > 1:
+            x = x.unsqueeze(-2)
+            return x.expand(*x.shape[:-2], rows, plan.size) if alike else x
+        return x
+
+    def _summed(self, g: Vector, x: Tensor) -> tuple["StructuredMatrix", Vector, Tensor]:
+        """All vectors with axes of terms, columns and blocks, (..., T, C, K, D), with 1 where they are the same."""
+        plan = self.plan
+        each = (plan.terms, plan.columns, plan.rows)
+        own = (plan.terms, 1, 1) if self.shared else each
+
+        def with_axes(vectors: Tensor, event: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+            return vectors.reshape(*vectors.shape[: vectors.ndim - len(event)], *axes, plan.size)
+
+        event = plan.shared_shape if self.shared else plan.block_shape
+        if isinstance(g, KernelNoise) and not self.structure.fused:
+            g = g.value()
+        if isinstance(g, KernelNoise):
+            mean, log_std = (with_axes(vectors, event, own) for vectors in (g.mean, g.log_std))
+            g = g._replace(mean=mean, log_std=log_std, lead=(*g.lead, *own))
+        else:
+            g = with_axes(g, event, own)
+        return self.changed(lambda v: with_axes(v, plan.block_shape, each)), g, self._pieces(x)
 
     def dense(self, g: Tensor) -> Tensor:
         """W(g) itself: (..., out_features, in_features)."""
@@ -101,6 +128,10 @@ class StructuredMatrix:
             terms = self._rows(g)
         elif plan.layout == "reshape":
             terms = self.blocks(g).flatten(-2)[..., : plan.in_features]
+        elif plan.columns > 1:
+            blocks = self.blocks(g).unflatten(-3, (plan.columns, plan.rows))
+            whole = blocks.movedim(-4, -2).flatten(-2).flatten(-3, -2)
+            terms = whole[..., : plan.out_features, : plan.in_features]
         else:
             terms = self.blocks(g).flatten(-3, -2)[..., : plan.out_features, : plan.in_features]
         return terms if plan.terms == 1 else terms.sum(-3)
@@ -156,16 +187,21 @@ class StructuredMatrix:
         unit = torch.eye(plan.out_features, plan.size, dtype=g.dtype, device=g.device)
         return transposed._square(_new_axis(g, 1), unit)[..., : plan.in_features]
 
-    def _square(self, g: Vector, x: Tensor) -> Tensor:
-        """All blocks times x: (..., [1,] D) -> (..., [K,] D)."""
+    def _square(self, g: Vector, x: Tensor, *, add_up: bool = False) -> Tensor:
+        """All blocks times x: (..., [1,] D) -> (..., [K,] D), or summed over terms and columns (``_summed``).
+
+        The operator adds up where nothing follows it; else there is a result for each term and column.
+        """
         structure = self.structure
         x = self._steps(structure.before, x)
+        added = add_up and structure.fused and not structure.after
         if structure.fused:
             s1, s2 = self._core_scales()
-            y = product(x, s1, g, s2)
+            y = product(x, s1, g, s2, summed=added)
         else:
             y = value_of(g) * x
-        return self._steps(structure.after, y)
+        y = self._steps(structure.after, y)
+        return y.sum((-4, -3)) if add_up and not added else y
 
     def _core_scales(self) -> tuple[Tensor | None, Tensor | None]:
         outer, inner = self.structure.outer, self.structure.inner
@@ -225,37 +261,6 @@ class StructuredMatrix:
         else:
             y = (x.diagonal(dim1=-2, dim2=-1) * g).sum(-1)
         return y.expand(*y.shape[:-1], plan.blocks) if several else y.unsqueeze(-1)
-
-
-def xor_fold(x: Tensor) -> Tensor:
-    """Sums over the elements whose row and column differ by the same bits: (..., D, D) -> (..., D).
-
-    Element m is the sum of x[i, i xor m] over i. Each of the log2(D) passes halves the data, so the time is O(D^2).
-
-    >>> xor_fold(torch.tensor([[1.0, 2.0], [30.0, 40.0]]))
-    tensor([41., 32.])
-    """
-    x = x.unsqueeze(-3)
-    while (half := x.shape[-1] // 2) > 0:
-        same = x[..., :half, :half] + x[..., half:, half:]
-        other = x[..., :half, half:] + x[..., half:, :half]
-        x = torch.stack((same, other), dim=-3).flatten(-4, -3)
-    return x.flatten(-3)
-
-
-def permuted(x: Tensor, permutation: Tensor) -> Tensor:
-    """Element p_i of the last axis in the place of element i; leading axes are broadcast."""
-    lead = torch.broadcast_shapes(x.shape[:-1], permutation.shape[:-1])
-    return x.expand(*lead, -1).gather(-1, permutation.expand(*lead, -1))
-
-
-def inverse(permutation: Tensor) -> Tensor:
-    """The permutation that takes another one back, which is its transpose.
-
-    >>> inverse(torch.tensor([2, 0, 1]))
-    tensor([1, 2, 0])
-    """
-    return permutation.argsort(-1)
 
 
 def _over_blocks(vectors: Tensor) -> Tensor:

@@ -27,6 +27,8 @@ class Plan:
     """K, the number of blocks."""
     terms: int = 1
     """T, the number of such weights that W is the sum of, each with vectors of its own."""
+    columns: int = 1
+    """C, the number of blocks beside each other; blocks are numbered down the first column, then the next."""
 
     @property
     def block_shape(self) -> tuple[int, ...]:
@@ -40,6 +42,16 @@ class Plan:
         return (*self.term_shape, self.size)
 
     @property
+    def rows(self) -> int:
+        """How many blocks are on top of each other."""
+        return self.blocks // self.columns
+
+    @property
+    def summed(self) -> bool:
+        """True when an output is a sum over terms, or over blocks beside each other."""
+        return self.terms * self.columns > 1
+
+    @property
     def term_shape(self) -> tuple[int, ...]:
         """(T), or () for a single term."""
         return () if self.terms == 1 else (self.terms,)
@@ -49,7 +61,7 @@ def make_plan(layout: str, in_features: int, out_features: int, terms: int = 1) 
     """The plan for a weight of shape (out_features, in_features), a sum of ``terms``.
 
     >>> make_plan("stack", 3, 10)
-    Plan(layout='stack', in_features=3, out_features=10, size=4, blocks=3, terms=1)
+    Plan(layout='stack', in_features=3, out_features=10, size=4, blocks=3, terms=1, columns=1)
     >>> make_plan("reshape", 1000, 1).size, make_plan("stack", 3, 10, terms=2).block_shape
     (32, (2, 3, 4))
     """
