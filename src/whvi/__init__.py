@@ -6,7 +6,7 @@ from whvi import acquire, convert, inference, likelihoods, models, nn, ops, post
 from whvi.convert import bayesianize, to_dense
 from whvi.errors import WhviError
 from whvi.inference import elbo, fit
-from whvi.nn import kl, mean_mode, sampling
+from whvi.nn import kl, mean_mode, sampling, share_g
 from whvi.ops import fwht, hadamard_transform, kernel_info, pad
 from whvi.predictive import predict
 
@@ -34,6 +34,7 @@ __all__ = [
     "predict",
     "predictive",
     "sampling",
+    "share_g",
     "structure",
     "to_dense",
 ]

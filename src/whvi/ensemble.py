@@ -14,8 +14,10 @@ from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
 from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.draws import batch_or_example, fixing
-from whvi.nn.model import Several, bayesian_layers, tied
+from whvi.nn.model import Several, bayesian_layers
 from whvi.nn.swap import call_with, own_tensors, places
+from whvi.nn.ties import sharing, tied
+from whvi.nn.together import in_one_pass
 
 Module = TypeVar("Module", bound=nn.Module)
 _swapping = threading.RLock()
@@ -106,6 +108,8 @@ class Ensemble(Several):
         empty = {name: torch.empty_like(tensor[0], device="meta") for name, tensor in tensors.items()}
         self._templates = rebuilt(model, empty), deepcopy(likelihood)
         self._templates[0].eval()
+        if sharing(bayesian_layers(self._templates[0])):
+            in_one_pass(self._templates[0])
         self._places = places(self._templates[0])
         self.model_state = Stack(tensors, model)
         self.likelihood_state = None if likelihood is None else Stack(likelihood_tensors, likelihood)
@@ -158,7 +162,8 @@ class Ensemble(Several):
         shape = None if batch_or_example(draws) == "example" else ()
 
         def one(state: dict[str, Tensor], own: Tensor | None) -> Tensor:
-            with fixing({} if own is None else tied({layer: Draw(own[i], shape) for i, layer in enumerate(layers)})):
+            drawn = {} if own is None else {layer: Draw(own[i], shape) for i, layer in enumerate(layers)}
+            with fixing(tied(drawn)):
                 value: Tensor = call_with(template, self._places, state, x)
             return value
 

@@ -12,6 +12,7 @@ from whvi.convert.layers import Maker
 from whvi.errors import DtypeError, ShapeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, fixed_draws, fixing
+from whvi.nn.ties import check_alone
 from whvi.ops import draw_seed
 from whvi.ops.torch_private import answer_as
 
@@ -134,6 +135,7 @@ def one_draw_per_sequence(attention: BayesianAttention, sequences: int) -> Abstr
             continue
         if layer not in fixed:
             if layer.draws == "example":
+                check_alone(layer)
                 draws[layer] = Draw(draw_seed(device=next(layer.parameters()).device), (sequences,))
         elif (draw := fixed[layer]) is not None and draw.shape is None:
             draws[layer] = Draw(draw.seed, (sequences,), shared=draw.shared)

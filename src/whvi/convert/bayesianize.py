@@ -15,7 +15,10 @@ from whvi.convert.rules import Choice, Rule, Rules
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn import WHVIConv2d, WHVILinear
 from whvi.nn.base import BayesianLayer
+from whvi.nn.model import bayesian_layers
 from whvi.nn.parts import BATCH_NORMS
+from whvi.nn.ties import sharing
+from whvi.nn.together import in_one_pass
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 
@@ -94,6 +97,8 @@ def bayesianize(
     before = count_parameters(model)
     made = {choice.module: _make(choice, maker) for choice in choices if not choice.note}
     changed = exchange(model, {module: new for module, (new, _) in made.items()}, inplace)
+    if sharing(bayesian_layers(changed)):
+        in_one_pass(changed)
     rows = _rows(choices, made)
     return Converted(changed, Report(rows, before, count_parameters(changed), *_draws(made)))
 

@@ -12,8 +12,10 @@ from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws
 from whvi.nn.geometry import ConvGeometry, geometry_of
-from whvi.nn.model import bayesian_layers, tied
+from whvi.nn.model import bayesian_layers
 from whvi.nn.structured import StructuredLayer
+from whvi.nn.ties import tied
+from whvi.nn.together import in_separate_passes
 
 
 def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None = None) -> nn.Module:
@@ -46,7 +48,7 @@ def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None 
             inside |= set(module.children())
         elif isinstance(module, BayesianLayer) and module not in inside:
             new[module] = ties.keep(module, _plain(module, draws[module]))
-    return exchange(model, new, inplace=False)
+    return in_separate_passes(exchange(model, new, inplace=False))
 
 
 class Ties:

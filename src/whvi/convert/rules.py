@@ -1,7 +1,6 @@
 """Which layers of a model are replaced, and why others are not."""
 
 from collections.abc import Callable, Iterable, Iterator
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from whvi.convert.attention import BayesianAttention, split_projections
 from whvi.convert.layers import Options, count_parameters, size_after
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
+from whvi.nn.together import named
 from whvi.ops.torch_private import hooked, runs_as
 
 Decide = Callable[[str, nn.Module], "bool | nn.Module | None"]
@@ -63,7 +63,7 @@ class Rules:
         found = list(layers(model))
         names = [name for name, _ in model.named_modules(remove_duplicate=False)]
         for word in (*self.wanted, *self.skip):
-            if isinstance(word, str) and not any(_named(name, word) for name in names):
+            if isinstance(word, str) and not any(named(name, word) for name in names):
                 raise ArgumentError(f"no module of this model is called {word!r}; see [n for n, _ in named_modules()]")
         return keep_ties([self._choice(name, module) for name, module in found], model)
 
@@ -186,9 +186,4 @@ def _words(name: str, words: Any) -> tuple[type[nn.Module] | str, ...]:
 
 
 def _matches(name: str, module: nn.Module, word: type[nn.Module] | str) -> bool:
-    return _named(name, word) if isinstance(word, str) else isinstance(module, word)
-
-
-def _named(name: str, pattern: str) -> bool:
-    """A name, all that is below it, or a pattern such as "layers.*.linear1"."""
-    return fnmatchcase(name, pattern) or name.startswith(f"{pattern}.")
+    return named(name, word) if isinstance(word, str) else isinstance(module, word)

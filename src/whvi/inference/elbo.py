@@ -12,8 +12,8 @@ from whvi.inference.renamed import renamed
 from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
-from whvi.nn.draws import Draws, fixed_draws, fixing
-from whvi.nn.model import bayesian_layers, sharing, tied
+from whvi.nn.draws import fixing
+from whvi.nn.together import joint_draws
 from whvi.ops.precision import wide
 
 
@@ -92,7 +92,7 @@ def expected_log_likelihood(
     model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n_data: float | Tensor, samples: int = 1
 ) -> Tensor:
     """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
-    draws = _draws(model, samples)
+    draws = joint_draws(model, samples)
     with fixing(draws) if draws else nullcontext():
         f = model(x if samples == 1 else x.repeat(samples, *(1,) * (x.ndim - 1)))
     if not isinstance(f, Tensor):
@@ -107,21 +107,6 @@ def expected_log_likelihood(
         f = f.unflatten(0, (samples, -1))
     scale = n_data / (len(x) * samples)
     return likelihood.log_prob(f, y).sum() * (scale.to(f.dtype) if isinstance(scale, Tensor) else scale)
-
-
-def _draws(model: nn.Module, samples: int) -> Draws:
-    """The draws that layers cannot make for themselves in a pass over all samples; what is fixed stays."""
-    known = fixed_draws() or {}
-    layers = [layer for layer in bayesian_layers(model) if layer not in known]
-    together = sharing(layers)
-    one_each = () if samples == 1 else (samples,)  # one draw for each repeat, not one for all
-    return tied(
-        {
-            layer: layer.draw(one_each if layer.draws == "batch" else None)
-            for layer in layers
-            if layer in together or (layer.draws == "batch" and samples > 1)
-        }
-    )
 
 
 def check_rows(x: Tensor, y: Tensor) -> None:

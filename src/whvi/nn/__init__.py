@@ -9,6 +9,7 @@ from whvi.nn.full_covariance import FullCovarianceLinear
 from whvi.nn.linear import WHVIColumn, WHVILinear
 from whvi.nn.mean_field import MeanFieldConv2d, MeanFieldLinear
 from whvi.nn.model import kl, mean_mode, sampling
+from whvi.nn.together import share_g
 
 __all__ = [
     "BayesianLayer",
@@ -23,6 +24,7 @@ __all__ = [
     "kl",
     "mean_mode",
     "sampling",
+    "share_g",
 ]
 __getattr__ = moved_names(
     __name__,

@@ -1,12 +1,14 @@
 """What every Bayesian layer has in common: how a forward pass gets its draw, and how KL terms add up."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, DtypeError, InputTypeError
-from whvi.nn.draws import Draw, PartsError, Shape, fixed_draws
+from whvi.nn.draws import FRESH, Draw, PartsError, Shape, entry_of, fixed_draws
+from whvi.nn.ties import check_alone, note_user
 from whvi.nn.vectors import BIAS, repeated, value_at
 from whvi.ops import draw_seed
 from whvi.ops.checks import check_shape
@@ -26,12 +28,23 @@ class BayesianLayer(nn.Module, ABC):
     """Last axes of the input that make up one example."""
     bias: Posterior | None
     """Law of the bias, if the layer has one."""
+    _may_share = False
+    """Whether a posterior of the layer was given to another one, too."""
 
     def __init__(self, draws: str) -> None:
         super().__init__()
         if draws not in ("example", "batch"):
             raise ArgumentError(f"draws must be 'example' or 'batch', got {draws!r}")
         self.draws = draws
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if isinstance(value, nn.Module):
+            note_user(self, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]  # of a copy, or from a pickle
+        note_user(self, self)
 
     @abstractmethod
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
@@ -86,9 +99,9 @@ class BayesianLayer(nn.Module, ABC):
         self.check(x)
         x = autocast(x)
         fixed = fixed_draws()
-        if fixed is not None and self in fixed:
-            draw = fixed[self]
-        else:
+        draw = FRESH if fixed is None else entry_of(self, fixed, FRESH)
+        if draw is FRESH:
+            check_alone(self)
             draw = Draw(draw_seed(device=x.device), None if self.draws == "example" else ())
         if draw is None or draw.shape == ():
             return as_laid_out(self.evaluate(x, draw), x, self.feature_axes)

@@ -4,14 +4,16 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, ShapeError
 from whvi.posterior import Posterior
 
 Shape = tuple[int, ...]
+Entry = TypeVar("Entry")
 
 
 class Draw(NamedTuple):
@@ -26,6 +28,10 @@ class Draw(NamedTuple):
     of them is something else than rows, and a ``PartsError``. For None, all rows of the batch."""
     shared: Mapping[Posterior, tuple[Tensor, int]] | None = None
     """Random vectors that an earlier layer of the model has too, with the seed and the stream that they have there."""
+
+
+FRESH = Draw(torch.empty((), dtype=torch.int64, device="meta"))
+"""Stands for a draw that is still to be made."""
 
 
 class PartsError(ShapeError):
@@ -44,6 +50,16 @@ def fixed_draws() -> Draws | None:
     """The draws that are fixed in this thread by ``sampling`` and ``mean_mode``, if any."""
     draws: Draws | None = getattr(_active, "draws", None)
     return draws
+
+
+def entry_of(module: nn.Module, entries: Mapping[Any, Entry], default: Entry) -> Entry:
+    """What a mapping by modules has for one of them.
+
+    Where modules are shared, torch.export calls proxies of them: other objects with the attributes of the module.
+    """
+    if module not in entries and torch.compiler.is_exporting():
+        return next((entry for key, entry in entries.items() if vars(key) is vars(module)), default)
+    return entries.get(module, default)
 
 
 @contextmanager

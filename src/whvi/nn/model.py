@@ -1,7 +1,7 @@
 """What is asked of a whole model: its KL, its draws, its mean."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from numbers import Integral
 
@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, Shape, fixing
+from whvi.nn.ties import tied
 from whvi.ops.torch_private import watched
-from whvi.posterior import GaussianPrior, Posterior, Prior, total_kl
+from whvi.posterior import GaussianPrior, Prior, total_kl
 from whvi.posterior.prior import SpectralPrior
 
 
@@ -115,37 +116,6 @@ def bayesian_layers(model: nn.Module) -> list[BayesianLayer]:
                 "KL, mean or draw; take one of them with .member(i), or give all to whvi.predict as they are"
             )
     return found
-
-
-def tied(draws: Mapping[BayesianLayer, Draw]) -> dict[nn.Module, Draw | None]:
-    """The draws, in the order of the model, where a posterior that several layers share has one: that of the first.
-
-    Law: layers with the same g and scales have the same ``weight``, and all else is as independent as before.
-
-    >>> from whvi.nn import WHVILinear
-    >>> one, other = WHVILinear(4, 4), WHVILinear(4, 4)
-    >>> other.g, other.scales = one.g, one.scales
-    >>> draws = tied({layer: layer.draw() for layer in (one, other)})
-    >>> torch.equal(one.weight_at(draws[one]), other.weight_at(draws[other]))
-    True
-    """
-    owners: dict[Posterior, tuple[Tensor, int]] = {}
-    found: dict[nn.Module, Draw | None] = {}
-    for layer, draw in draws.items():
-        vectors = layer.vectors()
-        shared = {vector: owners[vector] for vector in vectors if vector in owners}
-        owners |= {vector: (draw.seed, n) for vector, n in vectors.items() if vector not in owners}
-        found[layer] = draw._replace(shared=shared) if shared else draw
-    return found
-
-
-def sharing(layers: Iterable[BayesianLayer]) -> set[BayesianLayer]:
-    """The layers that have a posterior which another one has too."""
-    users: dict[Posterior, list[BayesianLayer]] = {}
-    for layer in layers:
-        for vector in layer.vectors():
-            users.setdefault(vector, []).append(layer)
-    return {layer for several in users.values() if len(several) > 1 for layer in several}
 
 
 def _shape(draws: object) -> Shape | None:

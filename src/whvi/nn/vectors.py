@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from whvi.errors import ArgumentError
-from whvi.nn.draws import Draw, Shape
+from whvi.nn.draws import Draw, Shape, entry_of
 from whvi.ops.noise import KernelNoise
 from whvi.ops.product import Vector
 from whvi.posterior import DiagonalGaussian, Point, Posterior, make_posterior
@@ -54,7 +54,8 @@ def bias_at(bias: Posterior | None, draw: Draw | None, axes: int = 0) -> Vector 
 
 def _source(posterior: Posterior, draw: Draw, stream: int) -> tuple[Tensor, int]:
     """Seed and stream of a random vector: the layer's own, or those of the layer that it is shared with."""
-    return draw.shared.get(posterior, (draw.seed, stream)) if draw.shared else (draw.seed, stream)
+    own = draw.seed, stream
+    return entry_of(posterior, draw.shared, own) if draw.shared else own
 
 
 def shape_of(draw: Draw) -> Shape:

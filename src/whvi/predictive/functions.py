@@ -12,7 +12,8 @@ from whvi.errors import InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
 from whvi.nn.draws import PartsError, Shape, fixing
-from whvi.nn.model import bayesian_layers, tied
+from whvi.nn.model import bayesian_layers
+from whvi.nn.ties import tied
 from whvi.ops import seeds_from
 from whvi.posterior.base import wide
 from whvi.predictive.chunks import default_rows, kept_rows
