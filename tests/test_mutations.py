@@ -75,8 +75,8 @@ MISTAKES = (
     Mistake(
         "log-variance is used as log-std in the KL of many vectors",
         "posterior/kl.py",
-        "std = log_std.exp()\n        total",
-        "std = (0.5 * log_std).exp()\n        total",
+        "    std = log_std.exp()\n    return",
+        "    std = (0.5 * log_std).exp()\n    return",
     ),
     Mistake(
         "log-variance is used as log-std in the bias that follows a product",
@@ -153,7 +153,7 @@ MISTAKES = (
     Mistake(
         "H is applied twice on one side, and W is diagonal",
         "structure/matrix.py",
-        "            y = product(x, s1, g, s2)\n",
+        "            y = product(x, s1, g, s2, summed=added)\n",
         "            y = (1.0 if s1 is None else s1) * g * (1.0 if s2 is None else s2) * x\n",
     ),
     Mistake(
