@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 import small_jobs
+import typer
 from small_jobs import GATE, NAME, PATIENCE, wait_for
 
 from whvi import cli
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, MissingPackageError
 from whvi_paper import data
-from whvi_paper.cli import chosen
+from whvi_paper.cli import add_commands, chosen, explained
 from whvi_paper.data import DataError
 from whvi_paper.exhibits import EXHIBITS, show
 from whvi_paper.jobs import Job
@@ -253,3 +254,23 @@ def test_after_ctrl_c_and_a_kill_the_same_command_goes_on(terminal: Terminal) ->
     assert terminal(NAME, *SEQUENTIAL) == 0  # and the gate is open
     assert "small: 3 computed, 1 were there, 0 failed" in terminal.out
     assert not any(Path("out/paper/work").iterdir())
+
+
+def test_each_command_says_what_it_lacks() -> None:
+    """Also those of groups; a mistake of ours stays one."""
+    app = typer.Typer()
+    add_commands(app)
+    groups = [app, *(info.typer_instance for info in app.registered_groups if info.typer_instance)]
+    callbacks = [info.callback for group in groups for info in group.registered_commands]
+    assert len(groups) == 2
+    assert len(callbacks) > 5
+    assert all(hasattr(callback, "__wrapped__") for callback in callbacks)
+
+    def fail(name: str) -> None:
+        raise ModuleNotFoundError(name=name)
+
+    with pytest.raises(MissingPackageError, match=r"needs pooch, install it with: pip install 'whvi\[paper\]'"):
+        explained(fail)("pooch")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        explained(fail)("whvi_paper.nothing")
+    assert not isinstance(caught.value, MissingPackageError)

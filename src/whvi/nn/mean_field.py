@@ -15,6 +15,7 @@ from whvi.nn.parts import (
     check_features,
     check_floating,
     in_precision_of,
+    linear_each,
     plain_prior,
     start_variance,
     unit_pairs,
@@ -173,8 +174,7 @@ class MeanFieldLinear(MeanField):
 
     def products(self, x: Tensor, weight: Tensor) -> Tensor:
         """(S, ..., in) and (S, out, in) -> (S, ..., out)."""
-        rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
-        return torch.bmm(rows, weight.mT).reshape(*x.shape[:-1], weight.shape[-2])
+        return linear_each(x, weight)
 
     def check(self, x: Tensor) -> None:
         """The last axis must be ``in_features``."""

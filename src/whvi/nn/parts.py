@@ -1,5 +1,7 @@
 """Small parts that layers of every kind are made of."""
 
+from math import prod
+
 import torch
 from torch import Tensor, nn
 
@@ -82,3 +84,10 @@ def in_precision_of(x: Tensor, value: Tensor) -> Tensor:
         return value
     check_precision(x, value.dtype)
     return value.to(x.dtype)
+
+
+def linear_each(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A linear map for each element of the first axis: (S, ..., in), (S, out, in) and (S, out) -> (S, ..., out)."""
+    rows = x.reshape(x.shape[0], prod(x.shape[1:-1]), x.shape[-1])
+    y = torch.bmm(rows, weight.mT) if bias is None else torch.baddbmm(bias.unsqueeze(-2), rows, weight.mT)
+    return y.reshape(*x.shape[:-1], weight.shape[-2])

@@ -12,7 +12,7 @@ from whvi.errors import InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Convolutional, Size
-from whvi.nn.parts import check_features, check_floating, in_precision_of, start_variance
+from whvi.nn.parts import check_features, check_floating, in_precision_of, linear_each, start_variance
 from whvi.nn.vectors import shape_of
 from whvi.ops.precision import full_precision
 from whvi.posterior import GaussianPrior, Prior, kl
@@ -184,9 +184,7 @@ class MatrixGaussianLinear(MatrixGaussian):
 
     def apply_several(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """(S, ..., in) and (S, out, in) -> (S, ..., out)."""
-        rows = x.reshape(x.shape[0], math.prod(x.shape[1:-1]), x.shape[-1])
-        y = rows @ weight.mT if bias is None else torch.baddbmm(bias.unsqueeze(-2), rows, weight.mT)
-        return y.reshape(*x.shape[:-1], self.out_features)
+        return linear_each(x, weight, bias)
 
     def apply_each(self, x: Tensor, draw: Draw) -> Tensor:
         """One normal vector for each example in place of a matrix: (..., in) -> (..., out)."""
