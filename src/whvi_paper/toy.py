@@ -30,10 +30,11 @@ from whvi.inference import (
 )
 from whvi.inference.schedules import CosineDecay
 from whvi.likelihoods import Gaussian
-from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear
 from whvi.predictive import Ensemble
 from whvi_paper.collapsed import Marginal
 from whvi_paper.jobs import Inputs, Report, Results
+from whvi_paper.networks.layers import WHVILinear
 
 WIDTH = 128
 INPUT_SCALE = 6.0

@@ -18,7 +18,7 @@ PRIOR = 0.7
 
 def make_layer(posterior: str, **options: Any) -> WHVILinear:
     """A linear layer with fixed scales and no bias: linear in g."""
-    layer = WHVILinear(3, 5, False, posterior=posterior, prior_variance=PRIOR, dtype=torch.float64, **options)  # type: ignore[arg-type]
+    layer = WHVILinear(3, 5, bias=False, posterior=posterior, prior_variance=PRIOR, dtype=torch.float64, **options)  # type: ignore[arg-type]
     for scale in layer.scales:
         scale.requires_grad_(False)
     return layer
@@ -66,9 +66,11 @@ def maximise(problem: LinearGaussian, layers: Sequence[WHVILinear]) -> float:
 
 ONE: dict[str, Any] = {}
 OWN: dict[str, Any] = {"share_g": False}
+TERMS: dict[str, Any] = {"terms": 2}
+GRID: dict[str, Any] = {"layout": "grid", "block": 2, "share_g": False}
 
 
-@pytest.mark.parametrize("options", [ONE, OWN], ids=["shared", "own"])
+@pytest.mark.parametrize("options", [ONE, OWN, TERMS, GRID], ids=["shared", "own", "terms", "grid"])
 @pytest.mark.parametrize("word", ["SHGHS", "SHGH", "SHGHSH"])
 def test_the_design_matrix_is_the_layer(word: str, options: dict[str, Any]) -> None:
     layer, x = make_layer("point", structure=word, **options), torch.randn(4, 3, dtype=torch.float64)
@@ -104,7 +106,7 @@ def test_a_full_gaussian_layer_is_trained_to_the_evidence() -> None:
     assert abs(maximise(problem, [layer]) - float(problem.log_evidence())) < 1e-8
 
 
-@pytest.mark.parametrize("options", [ONE, OWN], ids=["shared", "own"])
+@pytest.mark.parametrize("options", [ONE, OWN, TERMS, GRID], ids=["shared", "own", "terms", "grid"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_mean_field_optimum(count: int, options: dict[str, Any]) -> None:
     """Trained diagonal posteriors of one layer, or of two that are summed, land on (m, 1 / Lambda_ii)."""

@@ -34,8 +34,8 @@ def test_parameter_counts_are_those_of_the_paper() -> None:
     assert toy("diagonal") == 1541
     assert toy("planar:10") == 4141
     assert alexnet(nn.Linear) == 23_272_266
-    assert alexnet(WHVILinear) == 2_310_996
-    assert alexnet(WHVILinear, posterior="planar:3") == 2_366_301
+    assert alexnet(WHVILinear, pad_to="power_of_two") == 2_310_996
+    assert alexnet(WHVILinear, posterior="planar:3", pad_to="power_of_two") == 2_366_301
 
 
 def test_a_column_costs_the_square_root() -> None:

@@ -1,4 +1,4 @@
-"""A weight that is a sum of structured terms: the contract of layers, and what the sum adds to it."""
+"""A weight that is a sum, over terms or columns of a grid: the contract of layers, and what a sum adds to it."""
 
 from typing import Any
 
@@ -20,6 +20,11 @@ LAYERS: dict[str, Any] = {  # every layout, structure, posterior and kind of sca
     "square": lambda: WHVILinear(4, 4, terms=2, **DOUBLE),
     "stack-shared": lambda: WHVILinear(2, 5, terms=3, posterior="low_rank:2", **DOUBLE),
     "stack-own": lambda: WHVILinear(2, 5, terms=2, share_g=False, scales="diagonal", structure="SHGHSH", **DOUBLE),
+    "grid": lambda: WHVILinear(5, 6, layout="grid", block=4, posterior="low_rank:2", **DOUBLE),
+    "grid-terms": lambda: WHVILinear(5, 3, terms=2, layout="grid", block=2, share_g=False, structure="SHGH", **DOUBLE),
+    "grid-12": lambda: WHVILinear(13, 2, layout="grid", block=12, structure="SHGPHS", scales="diagonal", **DOUBLE),
+    "conv-grid": lambda: WHVIConv2d(2, 4, (2, 1), stride=(1, 2), groups=2, layout="grid", block=1, terms=2, **DOUBLE),
+    "conv-12": lambda: WHVIConv2d(2, 9, (3, 2), stride=(1, 2), posterior="full", **DOUBLE),
     "embed": lambda: WHVILinear(2, 3, terms=2, layout="embed", structure="SHGH", posterior="full", **DOUBLE),
     "column": lambda: WHVIColumn(7, 2, terms=2, scales="diagonal", **DOUBLE),
     "column-shared": lambda: WHVIColumn(7, 2, terms=2, share_g=True, posterior="planar:2", **DOUBLE),

@@ -240,9 +240,10 @@ def test_one_draw_is_of_the_predictive_law_as_many_are(table: Table) -> None:
         assert np.median(drawn.std(1) / std) == pytest.approx(1.0, abs=0.2)
 
 
-def test_terms_reach_the_network_and_its_folder(table: Table, tmp_path: Path) -> None:
-    model = WHVIRegressor(**QUICK, terms=2).fit(*table)
-    assert [layer.plan.terms for layer in model.model_ if isinstance(layer, WHVILinear)] == [2]
+def test_the_weight_reaches_the_network_and_its_folder(table: Table, tmp_path: Path) -> None:
+    model = WHVIRegressor(**QUICK, terms=2, layout="grid", block=1).fit(*table)
+    plans = [layer.plan for layer in model.model_ if isinstance(layer, WHVILinear)]
+    assert [(plan.terms, plan.layout, plan.size) for plan in plans] == [(2, "grid", 1)]
     model.save(tmp_path / "model")
     assert (WHVIRegressor.load(tmp_path / "model").predict(table[0]) == model.predict(table[0])).all()
 

@@ -22,18 +22,27 @@ SHAPES = (
     ("reshape", 7, 1),
     ("reshape", 16, 3),
     ("reshape", 1, 2),
+    ("grid 4", 7, 9),
+    ("grid 12", 5, 13),
+    ("grid 1", 2, 3),
+    ("grid 2, 2 terms", 4, 2),
+    ("stack, 3 terms", 3, 7),
 )
 
 
 def make_case(word: str, layout: str, inputs: int, outputs: int, shared: bool) -> MatrixCase:
-    structure, plan = parse(word), make_plan(layout, inputs, outputs)
+    """``layout`` may go on with the side of a block, and with a number of terms."""
+    name, *rest = layout.replace(",", "").split()
+    numbers = [int(part) for part in rest if part.isdigit()]
+    block = numbers.pop(0) if name == "grid" else None
+    structure, plan = parse(word), make_plan(name, inputs, outputs, *numbers, block=block)
     torch.manual_seed(0)
 
     def leaf(*shape: int) -> Tensor:
         return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
     scales = [leaf(*plan.block_shape) for _ in range(structure.scales)]
-    g = leaf(plan.size) if shared else leaf(*plan.block_shape)
+    g = leaf(*(plan.shared_shape if shared else plan.block_shape))
     fixed = [random_permutation(plan.block_shape) for _ in range(structure.permutations)]
     return MatrixCase(StructuredMatrix(structure, plan, scales, fixed, shared=shared), g, leaf(4, inputs))
 
@@ -52,13 +61,22 @@ def matrix_case(request: pytest.FixtureRequest) -> MatrixCase:
 
 def written_out(case: MatrixCase) -> Tensor:
     """W from dense factors and the definition of the layouts, with nothing of the library but the order of H."""
+    return sum((one_term(case, t) for t in range(case.matrix.plan.terms)), torch.zeros((), dtype=torch.float64))
+
+
+def one_term(case: MatrixCase, t: int) -> Tensor:
     matrix, plan = case.matrix, case.matrix.plan
     transform = hadamard(plan.size) * plan.size**-0.5
+
+    def of_block(vectors: Tensor, k: int) -> Tensor:
+        vectors = vectors[t] if plan.terms > 1 else vectors
+        return vectors if vectors.ndim == 1 else vectors[k]
+
     blocks = []
     for k in range(plan.blocks):
-        scales = iter(s if s.ndim == 1 else s[k] for s in matrix.scales)
-        fixed = iter(torch.eye(plan.size).double()[p if p.ndim == 1 else p[k]] for p in matrix.permutations)
-        g = case.g if case.g.ndim == 1 else case.g[k]
+        scales = iter(of_block(s, k) for s in matrix.scales)
+        fixed = iter(torch.eye(plan.size).double()[of_block(p, k)] for p in matrix.permutations)
+        g = of_block(case.g, k)
         block = torch.eye(plan.size, dtype=torch.float64)
         for letter in matrix.structure.word:
             if letter == "P":
@@ -69,7 +87,8 @@ def written_out(case: MatrixCase) -> Tensor:
         blocks.append(block.flatten()[: plan.in_features] if plan.layout == "reshape" else block)
     if plan.layout == "reshape":
         return torch.stack(blocks)
-    return torch.cat(blocks)[: plan.out_features, : plan.in_features]
+    columns = [torch.cat(blocks[c * plan.rows : (c + 1) * plan.rows]) for c in range(plan.columns)]
+    return torch.cat(columns, 1)[: plan.out_features, : plan.in_features]
 
 
 class TestStructuredMatrix(StructureContract):
@@ -142,7 +161,7 @@ def test_bad_plans_name_the_argument() -> None:
         make_plan("stack", 3, 0)
     with pytest.raises(InputTypeError, match="in_features"):
         make_plan("stack", 3.0, 2)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="'stack', 'embed', 'reshape', got 'pile'"):
+    with pytest.raises(ArgumentError, match="'stack', 'embed', 'reshape', 'grid', got 'pile'"):
         make_plan("pile", 3, 2)
 
 

@@ -48,6 +48,8 @@ def bayesianize(
     share_g: bool = True,
     terms: int = 1,
     layout: str = "stack",
+    block: int | None = None,
+    pad_to: str = "power_of_two",
     draws: str = "auto",
 ) -> Converted:
     """The model with Walsh-Hadamard layers in place of its linear layers, convolutions and attention, and a report.
@@ -57,8 +59,10 @@ def bayesianize(
         rule: which layers. None: nn.Linear, nn.Conv2d and nn.MultiheadAttention where that saves parameters; a type or
             several; a name or pattern of names (``"layers.*.linear1"``; a name stands for all below it) or several; or
             a function of (name, module) that gives True, False, or the layer to put there.
-        posterior, bias, structure, scales, prior_variance, share_g, terms, layout: as for ``WHVILinear``; biases start
-            at the dense ones, and frozen ones stay numbers.
+        posterior, bias, structure, scales, prior_variance, share_g, terms, layout, block: as for ``WHVILinear``; biases
+            start at the dense ones, and frozen ones stay numbers.
+        pad_to: as for ``WHVILinear``, but "power_of_two" by default: on blocks of such a side a pretrained weight is
+            fitted by least squares, on others by gradient steps.
         init: "pretrained" fits the mean weight to the dense one, as near as its structure allows: see the errors in
             the report. "prior" starts as a fresh layer does.
         skip: names, patterns and types to leave out.
@@ -82,8 +86,9 @@ def bayesianize(
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     options = Options(
-        posterior, init, relative_std, bias, structure, scales, prior_variance, share_g, terms, layout, draws
-    )
+        posterior, init, relative_std, bias, structure, scales, prior_variance, share_g, terms, layout, block, pad_to,
+        draws,
+    )  # fmt: skip
     choices = Rules(rule, skip, whole_number("min_features", min_features), options).choices(model)
     if all(choice.note for choice in choices):
         reasons = "; ".join(f"{choice.name or 'the model'}: {choice.note}" for choice in choices[:5])

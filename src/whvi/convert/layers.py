@@ -38,6 +38,8 @@ class Options:
     share_g: bool = True
     terms: int = 1
     layout: str = "stack"
+    block: int | None = None
+    pad_to: str = "power_of_two"
     draws: str = "auto"
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class Options:
 
     def layer(self, draws: str) -> dict[str, Any]:
         """Arguments of ``WHVILinear`` that do not depend on the dense layer."""
-        names = ("posterior", "structure", "scales", "prior_variance", "share_g", "terms", "layout")
+        names = ("posterior", "structure", "scales", "prior_variance", "share_g", "terms", "layout", "block", "pad_to")
         return {**{name: getattr(self, name) for name in names}, "draws": draws if self.draws == "auto" else self.draws}
 
 
@@ -125,7 +127,7 @@ class Maker:
         if options.init == "prior":
             start_std = options.log_std + log(options.g_size)
             return {**arguments, "posterior": lambda mean: make_posterior(options.posterior, mean, start_std)}, Fitted()
-        plan = make_plan(options.layout, inputs, outputs, options.terms)
+        plan = make_plan(options.layout, inputs, outputs, options.terms, block=options.block, pad_to=options.pad_to)
         start = nearest(weight, parse(options.structure), plan, groups, options.share_g, options.g_size)
         vectors = _laws(start, options, weight.dtype)
         fitted = Fitted(start.error, start.permutations)

@@ -10,6 +10,7 @@ from torch.nn.functional import pad
 from whvi.convert.factorise import factorise
 from whvi.errors import ArgumentError
 from whvi.ops import fwht
+from whvi.ops.orders import split
 from whvi.ops.precision import wide
 from whvi.structure import Plan, StructuredMatrix, random_permutation
 from whvi.structure.spec import Structure
@@ -34,7 +35,7 @@ def nearest(weight: Tensor, structure: Structure, plan: Plan, groups: int, share
     """The structured weight nearest to a dense one.
 
     Terms are fitted one after the other, each to what is left of the weight: words [S] H G H [S] by alternating least
-    squares (``factorise``), others by gradient steps.
+    squares (``factorise``) where the side of a block is a power of two, others by gradient steps.
 
     Args:
         weight: (groups * out_features, in_features) of the plan, row by row as a layer has it.
@@ -76,7 +77,7 @@ def _nearest_term(weight: Tensor, structure: Structure, plan: Plan, share_g: boo
     groups = weight.shape[0]
     each = (groups, *plan.block_shape) if groups > 1 else plan.block_shape
     permutations = [random_permutation(each, weight.device) for _ in range(structure.permutations)]
-    if structure.word.strip("S") == "HGH":
+    if structure.word.strip("S") == "HGH" and split(plan.size)[0] == 1:
         g, scales = _by_least_squares(weight, structure, plan, share_g)
     else:
         g, scales = _by_gradient(weight, structure, plan, share_g, permutations)
@@ -102,6 +103,10 @@ def _squares(weight: Tensor, plan: Plan) -> Tensor:
     side = plan.size
     if plan.layout == "reshape":
         return pad(weight, (0, side * side - plan.in_features)).reshape(-1, 1, side, side)
+    if plan.columns > 1:
+        missing = plan.columns * side - plan.in_features, plan.rows * side - plan.out_features
+        blocks = pad(weight, (0, missing[0], 0, missing[1])).reshape(-1, plan.rows, side, plan.columns, side)
+        return blocks.permute(0, 3, 1, 2, 4).reshape(-1, 1, side, side)
     rows = side if plan.blocks > 1 else 1 << (plan.out_features - 1).bit_length()
     padded = pad(weight, (0, side - plan.in_features, 0, plan.blocks * rows - plan.out_features))
     return padded.reshape(-1, rows, side // rows, rows).transpose(1, 2)

@@ -7,7 +7,7 @@ from whvi.io.checkpoint import SavedState
 
 _HASH = re.compile(r"(\S+) [0-9a-f]{12}")
 _SETTINGS = {"beta": "kl_weight", "optimiser": "optimizer"}
-_ADDED = {"Plan": {"terms": 1}}
+_ADDED = {"Plan": {"terms": 1, "columns": 1}}
 """What classes have now and had not then, as it was."""
 _CALLBACKS = {"history": "history", "watch": "early_stopping"}
 """What kept a state then, and the callback that does now."""

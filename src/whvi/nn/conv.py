@@ -58,6 +58,8 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         share_g: bool = True,
         terms: int = 1,
         layout: str = "stack",
+        block: int | None = None,
+        pad_to: str = "order",
         draws: str = "example",
         weight_variance: float | None = None,
         device: torch.device | str | None = None,
@@ -66,7 +68,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         geometry = ConvGeometry(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
         _, per_group, height, width = geometry.weight_shape
         super().__init__(
-            make_plan(layout, per_group * height * width, out_channels // groups, terms),
+            make_plan(layout, per_group * height * width, out_channels // groups, terms, block=block, pad_to=pad_to),
             groups,
             out_channels,
             bias,

@@ -132,10 +132,11 @@ class WeightDistribution:
                 f"side {plan.size}, so the columns of Q are not orthogonal; use sizes that are whole blocks"
             )
         repeats = (self.groups * plan.blocks) ** 0.5 if matrix.shared else 1.0
-        # At g = (D, 0, 0, ...) the core H G H is all ones, so that W is the product of its scales.
-        ones = torch.zeros_like(self.g_mean)
-        ones[..., 0] = plan.size
-        length, rotation = self._dense(matrix, ones).T.flatten(), self._map(matrix.changed(torch.ones_like))
+        # At g = (D, 0, 0, ...) the core H G H is all ones and minus ones, so that W has the size of its scales.
+        first, unit = torch.zeros_like(self.g_mean), matrix.changed(torch.ones_like)
+        first[..., 0] = plan.size
+        length = (self._dense(matrix, first) * self._dense(unit, first)).T.flatten()
+        rotation = self._map(unit)
         return length * repeats, rotation / repeats
 
     def _dense(self, matrix: StructuredMatrix, g: Tensor) -> Tensor:

@@ -29,8 +29,12 @@ class WHVILinear(StructuredLayer):
         share_g: one g for all K blocks that are stacked; else each block has its own.
         terms: T, how many structured weights W is the sum of, each with its own g and scales; 1 is the paper's. More
             of them learn more where data are rich, at T times the cost.
-        layout: "stack" (K blocks on top of each other), "embed" (a part of one large block) or "reshape" (see
-            ``WHVIColumn``).
+        layout: "stack" (K blocks on top of each other), "grid" (blocks beside and on top of each other), "embed" (a
+            part of one large block) or "reshape" (see ``WHVIColumn``).
+        block: of a grid, the side of its blocks: 1, 2, 4, 8, 12, 16, 20, ... (``whvi.ops.next_order``). Smaller blocks
+            have more scales and, with ``share_g=False``, more g, up to mean field at block=1.
+        pad_to: what the side of a block of "stack" and "embed" may be: any "order" m 2^k with m = 1, 12, 20, 28, 36,
+            where that takes fewer parameters, or "power_of_two" as in the paper.
         draws: "example", weights of their own for each row, or "batch", the same for all rows of a call; in training
             and in evaluation alike (``whvi.mean_mode`` turns noise off).
         weight_variance: of the entries of W at the start; default 2 / in_features, which suits ReLU.
@@ -58,13 +62,15 @@ class WHVILinear(StructuredLayer):
         share_g: bool = True,
         terms: int = 1,
         layout: str = "stack",
+        block: int | None = None,
+        pad_to: str = "order",
         draws: str = "example",
         weight_variance: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(
-            make_plan(layout, in_features, out_features, terms),
+            make_plan(layout, in_features, out_features, terms, block=block, pad_to=pad_to),
             1,
             out_features,
             bias,

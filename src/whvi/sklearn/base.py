@@ -60,6 +60,8 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         posterior: str = "diagonal",
         terms: int = 1,
+        layout: str = "stack",
+        block: int | None = None,
         max_steps: int | None = None,
         batch_size: int = 256,
         learning_rate: float = 2e-2,
@@ -74,6 +76,8 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.hidden_layer_sizes = hidden_layer_sizes
         self.posterior = posterior
         self.terms = terms
+        self.layout = layout
+        self.block = block
         self.max_steps = max_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -176,8 +180,8 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.x_scaling_, self.y_scaling_ = Scaling.of(rows.x, rows.weight), self._scaling_of(rows)
         self.history_ = {"step": [], "elbo": [], "validation_mnll": []}
         self.n_rows_seen_ = 0.0
-        names = ("hidden_layer_sizes", "posterior", "terms", "noise")
-        self._architecture = {name: getattr(parameters, name) for name in names}
+        names = ("hidden_layer_sizes", "posterior", "terms", "layout", "block", "noise")
+        self._architecture = {**{name: getattr(parameters, name) for name in names}, "pad_to": "order"}
         self._optimizer = None
         self._build()
 
@@ -185,8 +189,9 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         """The likelihood and the network of the architecture, before any training."""
         self.likelihood_ = self._make_likelihood()
         hidden, posterior = self._architecture["hidden_layer_sizes"], self._architecture["posterior"]
-        terms = self._architecture.get("terms", 1)  # estimators of version 0.1 have none
-        self.model_ = make_network(self.n_features_in_, hidden, self.likelihood_, posterior, self.seed_, terms)
+        before = {"terms": 1, "layout": "stack", "block": None, "pad_to": "power_of_two"}  # of version 0.1
+        weight = {name: self._architecture.get(name, value) for name, value in before.items()}
+        self.model_ = make_network(self.n_features_in_, hidden, self.likelihood_, posterior, self.seed_, **weight)
 
     def _training(self, rows: Rows, parameters: Parameters) -> Training:
         return Training(

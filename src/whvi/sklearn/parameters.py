@@ -18,6 +18,8 @@ class Parameters:
     hidden_layer_sizes: tuple[int, ...]
     posterior: str
     terms: int
+    layout: str
+    block: int | None
     noise: str | None
     """None for a classifier."""
     calibrate: bool
@@ -57,6 +59,8 @@ def checked(estimator: Any) -> Parameters:
         hidden_layer_sizes=sizes,
         posterior=estimator.posterior,
         terms=whole_number("terms", estimator.terms),
+        layout=estimator.layout,
+        block=estimator.block,
         noise=_noise(estimator),
         calibrate=bool(getattr(estimator, "calibrate", False)),
         max_steps=None if estimator.max_steps is None else whole_number("max_steps", estimator.max_steps),

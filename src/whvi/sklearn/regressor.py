@@ -28,6 +28,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         hidden_layer_sizes: units of each hidden layer.
         posterior: of each layer's g: "diagonal", "low_rank:8", "full", "planar:10".
         terms: how many structured matrices each weight is the sum of; more learn more where there are many rows.
+        layout, block: how a weight is laid onto blocks, as for ``whvi.nn.WHVILinear``.
         noise: "input", a variance that the network gives for each row; "constant", a learned one for each output.
         calibrate: keep ``validation_fraction`` of the rows apart, and set the spread of predictions by them.
         max_steps: of training; None for a number that suits the rows.
@@ -61,6 +62,8 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         *,
         posterior: str = "diagonal",
         terms: int = 1,
+        layout: str = "stack",
+        block: int | None = None,
         noise: str = "input",
         calibrate: bool = True,
         max_steps: int | None = None,
@@ -78,6 +81,8 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             hidden_layer_sizes,
             posterior=posterior,
             terms=terms,
+            layout=layout,
+            block=block,
             max_steps=max_steps,
             batch_size=batch_size,
             learning_rate=learning_rate,

@@ -37,9 +37,11 @@ OptimizerState = tuple[dict[str, Tensor], dict[str, Any]]
 
 
 def make_network(
-    inputs: int, hidden: tuple[int, ...], law: Likelihood, posterior: str, seed: int, terms: int = 1
+    inputs: int, hidden: tuple[int, ...], law: Likelihood, posterior: str, seed: int, **weight: Any
 ) -> nn.Sequential:
     """Hidden WHVI layers with ReLU, and a mean-field layer at the end; torch's generator is left as it was.
+
+    ``weight`` are further arguments of the hidden layers.
 
     >>> from whvi.likelihoods import Gaussian
     >>> make_network(4, (16,), Gaussian(1, "input"), "diagonal", 0)(torch.zeros(3, 4)).shape
@@ -49,7 +51,7 @@ def make_network(
         torch.manual_seed(mix(seed, "network"))
         layers: list[nn.Module] = []
         for before, after in pairwise((inputs, *hidden)):
-            layers += [WHVILinear(before, after, posterior=posterior, terms=terms), nn.ReLU()]
+            layers += [WHVILinear(before, after, posterior=posterior, **weight), nn.ReLU()]
         return nn.Sequential(*layers, MeanFieldLinear((inputs, *hidden)[-1], law.features), Steady(law))
 
 

@@ -10,6 +10,7 @@ from whvi.errors import ArgumentError, ShapeError, UnsupportedError
 from whvi.ops import fwht
 from whvi.ops.bias import add_bias
 from whvi.ops.noise import KernelNoise, value_of
+from whvi.ops.orders import split
 from whvi.ops.product import Vector, cut, product
 from whvi.structure.elements import inverse, permuted, xor_fold
 from whvi.structure.plan import Plan
@@ -21,7 +22,8 @@ class StructuredMatrix:
 
     Args:
         structure: the word, parsed.
-        plan: how W is laid onto K blocks of side D, and of how many terms T it is the sum.
+        plan: how W is laid onto K blocks of side D, beside and on top of each other, and of how many terms T it is the
+            sum.
         scales: for each S of the word, from the left, ``(..., [T,] [K,] D)``, without the axis of a single one.
         permutations: for each P of the word, from the left, indices of the shape of a scale: P x = x[indices].
         shared: True when one g, ``(..., [T,] D)``, serves all K blocks of a term, false when g is ``(..., [T,] K, D)``.
@@ -158,6 +160,11 @@ class StructuredMatrix:
         """
         if not self._is_core():
             raise UnsupportedError(f"the entries of W are not those of H g times scales for {self.structure.word!r}")
+        if split(self.plan.size)[0] > 1:
+            raise UnsupportedError(
+                f"the entries of W are those of H g times scales where the side of a block is a power of two, not "
+                f"{self.plan.size}; use pad_to='power_of_two', or another block"
+            )
         ones = torch.ones_like(self.scales[0]) if self.scales else torch.ones(self.plan.block_shape)
         s1, s2 = (ones if s is None else s for s in self._core_scales())
         gain = fwht(fwht(s1.square()) * fwht(s2.square()), scale=float(self.plan.size) ** -3)

@@ -1,12 +1,14 @@
-"""How a weight of any shape is laid onto square blocks whose side is a power of two."""
+"""How a weight of any shape is laid onto square blocks whose side is the order of a Hadamard matrix."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError
+from whvi.ops.orders import is_order, next_order
 
-LayoutName = Literal["stack", "embed", "reshape"]
+LayoutName = Literal["stack", "embed", "reshape", "grid"]
+Padding = Literal["order", "power_of_two"]
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,7 @@ class Plan:
 
     - ``stack``: W is the first rows of K blocks on top of each other, D >= in_features (algorithm 1 of the paper).
     - ``embed``: W is the upper left part of one block, D >= both.
+    - ``grid``: W is the upper left part of blocks beside and on top of each other, D any order.
     - ``reshape``: each output has a block of its own, whose rows are its weights, in turn: D^2 >= in_features.
     """
 
@@ -24,7 +27,7 @@ class Plan:
     size: int
     """D, the side of a block."""
     blocks: int
-    """K, the number of blocks."""
+    """K, the number of blocks, all together."""
     terms: int = 1
     """T, the number of such weights that W is the sum of, each with vectors of its own."""
     columns: int = 1
@@ -57,25 +60,68 @@ class Plan:
         return () if self.terms == 1 else (self.terms,)
 
 
-def make_plan(layout: str, in_features: int, out_features: int, terms: int = 1) -> Plan:
+def make_plan(
+    layout: str,
+    in_features: int,
+    out_features: int,
+    terms: int = 1,
+    *,
+    block: int | None = None,
+    pad_to: str = "power_of_two",
+) -> Plan:
     """The plan for a weight of shape (out_features, in_features), a sum of ``terms``.
+
+    Args:
+        layout: see ``Plan``.
+        in_features, out_features: the shape.
+        terms: T.
+        block: D of the layout "grid", an order.
+        pad_to: what D of the layouts "stack" and "embed" may be: "power_of_two", or any "order" where that takes fewer
+            numbers, blocks times D. "reshape" needs powers of two.
 
     >>> make_plan("stack", 3, 10)
     Plan(layout='stack', in_features=3, out_features=10, size=4, blocks=3, terms=1, columns=1)
     >>> make_plan("reshape", 1000, 1).size, make_plan("stack", 3, 10, terms=2).block_shape
     (32, (2, 3, 4))
+    >>> make_plan("grid", 5, 10, block=4)
+    Plan(layout='grid', in_features=5, out_features=10, size=4, blocks=6, terms=1, columns=2)
+    >>> [make_plan("stack", 700, out, pad_to="order").size for out in (768, 1024)]
+    [768, 1024]
     """
     terms = whole_number("terms", terms)
     in_features, out_features = whole_number("in_features", in_features), whole_number("out_features", out_features)
-    if layout == "stack":
-        size = _power_of_two(in_features)
-        return Plan("stack", in_features, out_features, size, -(-out_features // size), terms)
-    if layout == "embed":
-        return Plan("embed", in_features, out_features, _power_of_two(max(in_features, out_features)), 1, terms)
+    if pad_to not in get_args(Padding):
+        raise ArgumentError(f"pad_to must be one of {', '.join(map(repr, get_args(Padding)))}, got {pad_to!r}")
+    if block is not None and layout != "grid":
+        raise ArgumentError(f"block={block!r} is the side of the blocks of layout='grid', but layout is {layout!r}")
+    if layout == "grid":
+        size = _side(block)
+        rows, columns = -(-out_features // size), -(-in_features // size)
+        return Plan("grid", in_features, out_features, size, rows * columns, terms, columns)
+    if layout in ("stack", "embed"):
+        least = in_features if layout == "stack" else max(in_features, out_features)
+        plans = [
+            Plan(cast(LayoutName, layout), in_features, out_features, size, -(-out_features // size), terms)
+            for size in ((_power_of_two(least), next_order(least)) if pad_to == "order" else (_power_of_two(least),))
+        ]
+        return min(plans, key=lambda plan: plan.blocks * plan.size)  # of equals the first, a power of two
     if layout == "reshape":
         side = 1 << ((in_features - 1).bit_length() + 1) // 2
         return Plan("reshape", in_features, out_features, side, out_features, terms)
     raise ArgumentError(f"layout must be one of {', '.join(map(repr, get_args(LayoutName)))}, got {layout!r}")
+
+
+def _side(block: int | None) -> int:
+    """The side of the blocks of a grid."""
+    if block is None:
+        raise ArgumentError("layout='grid' needs block=, the side of its blocks, for example block=32")
+    block = whole_number("block", block)
+    if not is_order(block):
+        raise ArgumentError(
+            f"block={block} is no order of a Hadamard matrix, m 2^k with m = 1, 12, 20, 28, 36; the next one is "
+            f"{next_order(block)}"
+        )
+    return block
 
 
 def _power_of_two(size: int) -> int:

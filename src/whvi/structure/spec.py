@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
 
 from whvi.errors import ArgumentError, InputTypeError
@@ -79,10 +78,14 @@ row; try 'SHGHS', 'SHGH', 'SHGHSH', 'GH' or 'SHGPHS'
     """
     if not isinstance(word, str):
         raise InputTypeError(f"structure must be a string such as 'SHGHS', got {type(word).__name__}")
-    return _parsed(word)
+    if word not in _PARSED:
+        _PARSED.update({each: _parsed(each) for each in (word, word[::-1])})  # the transpose has the word backwards
+    return _PARSED[word]
 
 
-@cache
+_PARSED: dict[str, Structure] = {}  # and not functools.cache, which torch.compile traces through with a warning
+
+
 def _parsed(word: str) -> Structure:
     if not re.fullmatch(r"[SHP]*G[SHP]*", word) or re.search(r"(.)\1", word):
         raise ArgumentError(

@@ -76,7 +76,7 @@ class StructureContract:
     def test_blocks_are_left_g_right(self, matrix_case: MatrixCase) -> None:
         """blocks(g)[k] == left[k] @ diag(g_k) @ right[k]."""
         matrix, g, _ = matrix_case
-        over_blocks = g if g.ndim > 1 else g.unsqueeze(0)
+        over_blocks = g.unsqueeze(-2) if matrix.shared or matrix.plan.blocks == 1 else g
         # Without scales the factors know no dtype, and are in torch's default one.
         relative = VALUE if matrix.left.dtype == g.dtype else 1e-6
         expected = matrix.left.to(g.dtype) @ torch.diag_embed(over_blocks) @ matrix.right.to(g.dtype)

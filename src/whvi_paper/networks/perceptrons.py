@@ -7,8 +7,9 @@ from itertools import pairwise
 from torch import nn
 
 from whvi.errors import ArgumentError
-from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear
 from whvi_paper.baselines import GaussianFactorsLinear, MatrixGaussianLinear, TensorFactorisedLinear
+from whvi_paper.networks.layers import WHVILinear
 
 Layer = Callable[[int, int], nn.Module]
 """Makes a layer of so many inputs and outputs."""

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 from torch import nn
 
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.nn import MCDropout, MeanFieldConv2d, MeanFieldLinear, WHVIConv2d, WHVILinear
+from whvi.nn import MCDropout, MeanFieldConv2d, MeanFieldLinear
 from whvi_paper.baselines import LowRankMCDropoutConv2d, MatrixGaussianConv2d, MatrixGaussianLinear
+from whvi_paper.networks.layers import WHVIConv2d, WHVILinear
 
 MakeLinear = Callable[[int, int], nn.Module]
 """Inputs and outputs -> a layer."""
