@@ -2,7 +2,9 @@
 
 CPU time of one thread, float32. A number is the median over rounds of the ratio of two contenders that run one after
 the other: the transform and ``x.clone()`` for the size and its neighbours; the chain, forward and backward, for the
-size and the next power of two. Writes ``results/bench/orders.json``; ``--table`` only prints the table of that record.
+size and the next power of two; a step of ``WHVILinear`` of the size (forward, backward, noise, KL), one that is padded
+and ``nn.Linear``. Writes ``results/bench/orders.json``; ``--layers`` measures the layers alone and keeps the rest of
+that record, ``--table`` only prints its tables.
 """
 
 import argparse
@@ -14,13 +16,17 @@ from statistics import mean, median
 from typing import Any
 
 import torch
+from torch import nn
 
+import whvi
+from whvi.nn import WHVILinear
 from whvi.ops import chain, fwht, native
 from whvi_paper.bench.suite import machine
 
 RECORD = Path(__file__).parent.parent / "results/bench/orders.json"
 SIZES = (384, 576, 640, 768, 1536, 3072, 3584)
 BATCHES = (64, 512)
+LAYERS = (384, 768, 3072)
 TARGET = 1.3
 Row = dict[str, Any]
 
@@ -79,6 +85,32 @@ def measure(rounds: int) -> Row:
     return record
 
 
+def layer_step(layer: nn.Module, batch: int, size: int) -> Callable[[], object]:
+    """Forward and backward of a layer, with its noise and KL if it has them."""
+    x = torch.randn(batch, size)
+
+    def run() -> None:
+        for parameter in layer.parameters():
+            parameter.grad = None
+        (layer(x).square().sum() + (whvi.kl(layer) if isinstance(layer, WHVILinear) else 0.0)).backward()
+
+    return run
+
+
+def measure_layers(rounds: int) -> list[Row]:
+    """A row for each size of ``LAYERS``: the layer that is not padded, in units of the padded one and of nn.Linear."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    rows = []
+    for size in LAYERS:
+        own, padded = WHVILinear(size, size), WHVILinear(size, size, pad_to="power_of_two")
+        counts = [sum(p.numel() for p in layer.parameters()) for layer in (own, padded)]
+        runs = [layer_step(layer, 64, size) for layer in (own, padded, nn.Linear(size, size))]
+        ratios = [ratio(runs[0], other, rounds) for other in runs[1:]]
+        rows.append({"size": size, "parameters": counts, "padded": ratios[0], "linear": ratios[1]})
+    return rows
+
+
 def against_neighbours(row: Row) -> float:
     """The transform in units of the clone, relative to the mean of the two neighbours."""
     return float(row["transform"] / mean(row["neighbours"]))
@@ -104,14 +136,25 @@ def table(record: Row) -> str:
         value = against_neighbours(worst)
         met = "yes" if value <= TARGET else "no"
         lines.append(f"| {name} | {value:.2f} | D = {worst['size']}, batch {worst['batch']} | {met} |")
+    lines += [
+        "",
+        "| WHVILinear(D, D), batch 64 | Parameters | Padded to a power of two | Time / padded | Time / nn.Linear |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in record["layers"]:
+        own, padded = row["parameters"]
+        lines.append(f"| {row['size']} | {own:,} | {padded:,} | {row['padded']:.2f} | {row['linear']:.2f} |")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", action="store_true", help="print the table of the record, measure nothing")
+    parser.add_argument("--layers", action="store_true", help="measure the layers alone")
     parser.add_argument("--rounds", type=int, default=41)
     arguments = parser.parse_args()
     if not arguments.table:
-        RECORD.write_text(json.dumps(measure(arguments.rounds), indent=1) + "\n")
+        record = json.loads(RECORD.read_text()) if arguments.layers else measure(arguments.rounds)
+        record["layers"] = measure_layers(arguments.rounds)
+        RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(table(json.loads(RECORD.read_text())))

@@ -85,6 +85,7 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
         ("docs/transform.md", ["targets.py"]),
         ("docs/transform.md", ["orders.py", "--table"]),
         ("docs/layers.md", ["layers.py", "--table"]),
+        ("docs/layers.md", ["terms.py", "--table"]),
         ("docs/inference.md", ["prediction.py", "--table"]),
         ("docs/inference.md", ["replicas.py", "--table"]),
         ("docs/architecture.md", ["operators.py", "--table"]),
