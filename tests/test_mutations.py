@@ -159,8 +159,8 @@ MISTAKES = (
     Mistake(
         "a term is forgotten",
         "structure/matrix.py",
-        "= x.unflatten(-1, (1, plan.columns, 1, plan.size))",
-        "= x.unflatten(-1, (1, plan.columns, 1, plan.size)) * (torch.arange(plan.terms) < 1)[:, None, None, None]",
+        "return pieces.expand(*x.shape[:-1], plan.terms if alike else 1, plan.columns, rows, plan.size)",
+        "return pieces * (torch.arange(plan.terms) < 1)[:, None, None, None]",
     ),
     Mistake(
         "a shared vector is drawn by each layer",
