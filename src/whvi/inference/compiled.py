@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from whvi.errors import UnsupportedError
 from whvi.inference.algorithm import Terms
 from whvi.ops.noise import SeedsExhausted
-from whvi.ops.torch_private import inductor
+from whvi.ops.torch_private import below_autograd, inductor
 
 
 def can_compile() -> bool:
@@ -50,7 +50,8 @@ class Compiled:
             if shapes not in self._graphs:
                 self._graphs[shapes] = self._compile(arguments, tensors)
             graph, form = self._graphs[shapes]
-            return _filled(form[0], graph(*tensors))
+            with below_autograd():  # the graph has its gradients in it; operators need not ask whether to record any
+                return _filled(form[0], graph(*tensors))
 
     def _compile(self, arguments: Any, tensors: list[Tensor]) -> tuple[Callable[..., Any], list[Any]]:
         """A graph from a list of tensors to a list of tensors, and the form of what the function returns."""
@@ -87,6 +88,7 @@ class Gradients:
 
     def __init__(self, bound: Callable[..., tuple[Tensor, Tensor]]) -> None:
         self.bound, self.seeds = bound, 4
+        self._weight: tuple[float, Tensor] | None = None
         self._graph = Compiled(self._differentiate)
 
     def __call__(
@@ -106,7 +108,9 @@ class Gradients:
             kl_weight: at this step.
             batch: what ``bound`` takes besides.
         """
-        weight = torch.tensor(kl_weight, dtype=torch.float64)
+        if self._weight is None or self._weight[0] != kl_weight:  # most steps have the weight of the one before
+            self._weight = kl_weight, torch.tensor(kl_weight, dtype=torch.float64)
+        weight = self._weight[1]
         while True:
             try:
                 log_likelihood, kl, gradients = self._graph(learned, fixed, seeds(self.seeds), weight, *batch)
