@@ -23,7 +23,8 @@ class WHVILinear(StructuredLayer):
         structure: a word such as "SHGHS" (the paper's S1 H diag(g) H S2), "SHGH", "SHGHSH", "GH", or with a fixed
             permutation "SHGPHS".
         posterior: of g: "diagonal", "low_rank:8", "full", "planar:10", "planar:10:full", "point", or a function of the
-            initial mean.
+            initial mean. Terms, and blocks with a g of their own, are independent; under "joint:full" and the like
+            they are correlated.
         scales: "optimised" (a point estimate) or the name of a posterior, under a standard normal prior.
         prior_variance: of g, or a ``Prior``. Scales make up for it: (c g, s / c) is the same weight.
         share_g: one g for all K blocks that are stacked; else each block has its own.

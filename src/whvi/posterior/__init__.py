@@ -4,6 +4,7 @@ from whvi.moved import moved_names
 from whvi.posterior.base import Posterior
 from whvi.posterior.flow import PlanarFlow
 from whvi.posterior.gaussian import DiagonalGaussian, FullGaussian, GaussianPosterior, LowRankGaussian
+from whvi.posterior.joint import JointPosterior
 from whvi.posterior.point import Point
 from whvi.posterior.prior import ConstantWeightVariance, GaussianPrior, Prior
 from whvi.posterior.spec import make_posterior
@@ -15,6 +16,7 @@ __all__ = [
     "FullGaussian",
     "GaussianPosterior",
     "GaussianPrior",
+    "JointPosterior",
     "LowRankGaussian",
     "Pairs",
     "PlanarFlow",

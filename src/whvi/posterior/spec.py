@@ -9,6 +9,7 @@ from whvi.errors import ArgumentError, InputTypeError
 from whvi.posterior.base import Posterior
 from whvi.posterior.flow import PlanarFlow
 from whvi.posterior.gaussian import LOG_STD, DiagonalGaussian, FullGaussian, GaussianPosterior, LowRankGaussian
+from whvi.posterior.joint import JointPosterior
 from whvi.posterior.point import Point
 
 Spec = str | Callable[[Tensor], Posterior]
@@ -21,6 +22,7 @@ def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: 
     """The posterior that ``spec`` names, with the given initial mean and log standard deviation.
 
     ``planar:10:full`` is a planar flow of 10 steps on a full Gaussian; without a base it stands on a diagonal one.
+    ``joint:full`` is one posterior over all numbers of the mean, ``full`` one for each vector on its last axis.
     A function is called with the initial mean. Errors call the argument ``name``.
 
     >>> import torch
@@ -37,6 +39,9 @@ def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: 
         if not isinstance(made, Posterior):
             raise InputTypeError(f"the function given as {name} returned {type(made).__name__}, not a Posterior")
         return made
+    if spec.startswith("joint:"):
+        flat = make_posterior(spec.removeprefix("joint:"), mean.flatten(), log_std, name=name)
+        return flat if mean.ndim == 1 else JointPosterior(flat, tuple(mean.shape))
     if spec in ("point", "optimised"):
         return Point(mean)
     if match := re.fullmatch(r"planar(?::(\d+))?(?::(.+))?", spec):
@@ -45,7 +50,7 @@ def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: 
             return PlanarFlow(base, int(match[1] or 10))
     elif (gaussian := _gaussian(spec, mean, log_std)) is not None:
         return gaussian
-    raise ArgumentError(f"{name} {spec!r} is not known; use {_NAMES}")
+    raise ArgumentError(f"{name} {spec!r} is not known; use {_NAMES}, or 'joint:' and one of them")
 
 
 def _gaussian(spec: str, mean: Tensor, log_std: float) -> GaussianPosterior | None:
