@@ -25,7 +25,7 @@ from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
 from whvi_paper.baselines import GaussianFactorsLinear
 from whvi_paper.bench.record import keep
 from whvi_paper.data import Split, load, split
-from whvi_paper.networks.perceptrons import DROPOUT, low_rank, mean_field
+from whvi_paper.networks.perceptrons import DROPOUT, low_rank, mean_field, narrow
 from whvi_paper.recipe import configuration, profile
 from whvi_paper.training import Standardised, evaluate, final_elbo, make_likelihood, outputs_of
 
@@ -64,8 +64,8 @@ class Variant:
     """Share of the steps over which the weight of the KL rises to 1."""
     layer: Callable[[int, int], nn.Module] = WHVILinear
     last: Callable[[int, int], nn.Module] = MeanFieldLinear
-    log_std: float | None = None
-    """Of g at the start; default that of the layer."""
+    narrower: float = 1.0
+    """How many times smaller the standard deviations of g or of low-rank factors are at the start."""
     kl_weight: float = 1.0
     """Of the KL once it is whole; below 1 the posterior is tempered, and the objective no bound."""
 
@@ -101,7 +101,7 @@ VARIANTS = {
     "inferred scales, KL warm-up over a fifth": Variant(warm_up=0.2, layer=whvi(scales="diagonal")),
     "own g for each block, inferred scales": Variant(layer=whvi(share_g=False, scales="diagonal")),
     "low-rank q(g)": Variant(layer=whvi(posterior="low_rank:8")),
-    "q(g) starts 10 times narrower": Variant(log_std=-4.3),
+    "q(g) starts 10 times narrower": Variant(narrower=10.0),
     "weights start at half the variance": Variant(layer=scaled(0.5)),
     "weights start at twice the variance": Variant(layer=scaled(2.0)),
     **{f"T = {terms}": Variant(layer=whvi(terms=terms)) for terms in (2, 4, 8)},
@@ -109,7 +109,7 @@ VARIANTS = {
     "T = 4, KL warm-up over half the steps": Variant(warm_up=0.5, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, rate 5e-3": Variant(rate=5e-3, warm_up=0.2, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, rate 2e-2": Variant(rate=2e-2, warm_up=0.2, layer=whvi(terms=4)),
-    f"T = 4, {_FIFTH}, q(g) starts 10 times narrower": Variant(warm_up=0.2, log_std=-4.3, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, q(g) starts 10 times narrower": Variant(warm_up=0.2, narrower=10.0, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, own g for each block": Variant(warm_up=0.2, layer=whvi(terms=4, share_g=False)),
     f"T = 4, {_FIFTH}, prior of the last layer N(0, 1 / inputs)": Variant(
         warm_up=0.2, layer=whvi(terms=4), last=mean_field
@@ -118,6 +118,9 @@ VARIANTS = {
     f"T = 4, {_FIFTH}, KL times 0.1": Variant(warm_up=0.2, kl_weight=0.1, layer=whvi(terms=4)),
     "low rank": Variant(layer=low_rank, last=mean_field),
     f"low rank, {_FIFTH}": Variant(warm_up=0.2, layer=low_rank, last=mean_field),
+    f"low rank, {_FIFTH}, factors start 10 times narrower": Variant(
+        warm_up=0.2, narrower=10.0, layer=low_rank, last=mean_field
+    ),
     f"low rank, {_FIFTH}, factors N(0, 1)": Variant(warm_up=0.2, layer=unit_factors, last=mean_field),
     "MFG, rate 1e-3": Variant(rate=1e-3, layer=MeanFieldLinear),
     "MFG": Variant(layer=MeanFieldLinear),
@@ -134,11 +137,7 @@ def network(variant: Variant, setup: Setup, inputs: int, outputs: int) -> nn.Mod
     sizes = (inputs, *[setup.width] * setup.depth)
     parts = [part for i, o in pairwise(sizes) for part in (variant.layer(i, o), nn.ReLU())]
     model = nn.Sequential(*parts, variant.last(setup.width, outputs))
-    if variant.log_std is not None:
-        for name, parameter in model.named_parameters():
-            if name.endswith("g.log_std"):
-                nn.init.constant_(parameter, variant.log_std)
-    return model
+    return model if variant.narrower == 1.0 else narrow(model, variant.narrower)
 
 
 def kept_apart(parts: Split, task: str) -> Standardised:

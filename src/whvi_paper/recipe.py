@@ -86,7 +86,11 @@ SHALLOW = Recipe(
 )
 """Of regression with one layer, where methods are not compared by their bounds: WHVI infers its scales, too."""
 TERMS = Recipe(
-    {method: {"kl_warm_up": _WARM_UP} for method in ("whvi-t2", "whvi-t4", "whvi-t8", "low-rank")}, {"mfg": 20_200}
+    {
+        **{f"whvi-t{terms}": {"kl_warm_up": _WARM_UP, "narrower_start": 10.0} for terms in (2, 4, 8)},
+        "low-rank": {"kl_warm_up": _WARM_UP},
+    },
+    {"mfg": 20_200},
 )
 """Of WHVI with several terms and its rivals, for both tasks: MC dropout has as many steps as WHVI."""
 

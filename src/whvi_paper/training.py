@@ -19,7 +19,7 @@ from whvi.scaling import Scaling
 from whvi_paper import recipe
 from whvi_paper.data import LoadedDataset, Split, load, split
 from whvi_paper.jobs import Inputs, Report, Results
-from whvi_paper.networks import network
+from whvi_paper.networks import narrow, network
 
 CHECKPOINTS, CHECKPOINT_EVERY = 20, 5000
 """In a run, and the steps that there are between two at most."""
@@ -38,7 +38,8 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     layers = settings.get("layers", first["method"])
     for one in inputs:
         torch.manual_seed(one["seed"])
-        models.append(network(layers, data.x.shape[1], outputs_of(data), one["depth"], one["width"]))
+        model = network(layers, data.x.shape[1], outputs_of(data), one["depth"], one["width"])
+        models.append(narrow(model, settings["narrower_start"]) if "narrower_start" in settings else model)
         likelihoods.append(make_likelihood(data, settings))
     curve = Curve(folder / "curve.json", first.get("curve_every", 0))
 

@@ -2,7 +2,7 @@
 
 from whvi_paper.networks.convnets import MODELS, alexnet, convnet, resnet18, simple_cnn, vgg16
 from whvi_paper.networks.counts import Count, LayerCount, count_parameters
-from whvi_paper.networks.perceptrons import METHODS, network
+from whvi_paper.networks.perceptrons import METHODS, narrow, network
 from whvi_paper.networks.treatments import TREATMENTS, Treatment, treatment
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "alexnet",
     "convnet",
     "count_parameters",
+    "narrow",
     "network",
     "resnet18",
     "simple_cnn",

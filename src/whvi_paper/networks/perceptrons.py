@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from math import log
 
 from torch import nn
 
@@ -54,6 +55,22 @@ METHODS: dict[str, tuple[Layer, Layer]] = {
     "S_opt H G P H S_opt": (partial(WHVILinear, structure="SHGPHS"), MeanFieldLinear),
 }
 """Name of a method: its hidden layers, and its last one. The paper's last layer under WHVI is mean field."""
+
+
+def narrow(model: nn.Module, factor: float) -> nn.Module:
+    """Let the posteriors of g, and those of low-rank factors, start with so many times smaller standard deviations.
+
+    >>> model = narrow(WHVILinear(2, 2), 10.0)
+    >>> model.g.log_std
+    Parameter containing:
+    tensor([-4.3026, -4.3026], requires_grad=True)
+    """
+    for layer in model.modules():
+        parts = [layer.g] if isinstance(layer, WHVILinear) else []
+        parts += [layer.left, layer.right] if isinstance(layer, GaussianFactorsLinear) else []
+        for part in parts:
+            part.get_parameter("log_std").data -= log(factor)
+    return model
 
 
 def network(method: str, inputs: int, outputs: int, depth: int, width: int) -> nn.Sequential:
