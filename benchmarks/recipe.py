@@ -137,7 +137,9 @@ def network(variant: Variant, setup: Setup, inputs: int, outputs: int) -> nn.Mod
     sizes = (inputs, *[setup.width] * setup.depth)
     parts = [part for i, o in pairwise(sizes) for part in (variant.layer(i, o), nn.ReLU())]
     model = nn.Sequential(*parts, variant.last(setup.width, outputs))
-    return model if variant.narrower == 1.0 else narrow(model, variant.narrower)
+    if variant.narrower != 1.0:
+        narrow(model, variant.narrower)
+    return model
 
 
 def kept_apart(parts: Split, task: str) -> Standardised:

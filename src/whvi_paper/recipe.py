@@ -85,14 +85,15 @@ SHALLOW = Recipe(
     {"mfg": 20_200, "nng": 40_400},
 )
 """Of regression with one layer, where methods are not compared by their bounds: WHVI infers its scales, too."""
+_RICH = ("whvi-t2", "whvi-t4", "whvi-t8", "whvi-grid32")
 TERMS = Recipe(
     {
-        **{f"whvi-t{terms}": {"kl_warm_up": _WARM_UP, "narrower_start": 10.0} for terms in (2, 4, 8)},
+        **{method: {"kl_warm_up": _WARM_UP, "narrower_start": 10.0} for method in _RICH},
         "low-rank": {"kl_warm_up": _WARM_UP},
     },
     {"mfg": 20_200},
 )
-"""Of WHVI with several terms and its rivals, for both tasks: MC dropout has as many steps as WHVI."""
+"""Of WHVI with several terms or a grid, and its rivals, for both tasks: MC dropout has as many steps as WHVI."""
 
 
 def algorithm(method: str, settings: Configuration, steps: int) -> SVI | NoisyKFAC:

@@ -39,7 +39,9 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     for one in inputs:
         torch.manual_seed(one["seed"])
         model = network(layers, data.x.shape[1], outputs_of(data), one["depth"], one["width"])
-        models.append(narrow(model, settings["narrower_start"]) if "narrower_start" in settings else model)
+        if "narrower_start" in settings:
+            narrow(model, settings["narrower_start"])
+        models.append(model)
         likelihoods.append(make_likelihood(data, settings))
     curve = Curve(folder / "curve.json", first.get("curve_every", 0))
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from whvi.errors import ArgumentError
 from whvi.nn import MCDropout, MeanFieldLinear
+from whvi.nn.structured import StructuredLayer
 from whvi_paper.baselines import GaussianFactorsLinear, MatrixGaussianLinear, TensorFactorisedLinear
 from whvi_paper.networks.layers import WHVILinear
 
@@ -40,6 +41,7 @@ def low_rank(inputs: int, outputs: int) -> GaussianFactorsLinear:
 METHODS: dict[str, tuple[Layer, Layer]] = {
     "whvi": (WHVILinear, MeanFieldLinear),
     **{f"whvi-t{terms}": (partial(WHVILinear, terms=terms), MeanFieldLinear) for terms in (2, 4, 8)},
+    "whvi-grid32": (partial(WHVILinear, layout="grid", block=32, share_g=False), MeanFieldLinear),
     "nf-whvi": (partial(WHVILinear, posterior=f"planar:{FLOWS}"), MeanFieldLinear),
     "mfg": (mean_field, mean_field),
     "low-rank": (low_rank, mean_field),
@@ -57,20 +59,20 @@ METHODS: dict[str, tuple[Layer, Layer]] = {
 """Name of a method: its hidden layers, and its last one. The paper's last layer under WHVI is mean field."""
 
 
-def narrow(model: nn.Module, factor: float) -> nn.Module:
+def narrow(model: nn.Module, factor: float) -> None:
     """Let the posteriors of g, and those of low-rank factors, start with so many times smaller standard deviations.
 
-    >>> model = narrow(WHVILinear(2, 2), 10.0)
-    >>> model.g.log_std
+    >>> layer = WHVILinear(2, 2)
+    >>> narrow(layer, 10.0)
+    >>> layer.g.log_std
     Parameter containing:
     tensor([-4.3026, -4.3026], requires_grad=True)
     """
     for layer in model.modules():
-        parts = [layer.g] if isinstance(layer, WHVILinear) else []
+        parts = [layer.g] if isinstance(layer, StructuredLayer) else []
         parts += [layer.left, layer.right] if isinstance(layer, GaussianFactorsLinear) else []
         for part in parts:
             part.get_parameter("log_std").data -= log(factor)
-    return model
 
 
 def network(method: str, inputs: int, outputs: int, depth: int, width: int) -> nn.Sequential:

@@ -58,9 +58,9 @@ def test_a_table_for_each_metric_has_a_column_for_each_method() -> None:
     shown = terms.show([record("whvi", "yacht", 0.7, 1.4, 1541), record("mcd", "letter", 0.03, 0.2, 22042)])
     error, mnll, coverage, ece, parameters, time = shown.blocks
     dash = "–"
-    assert texts(error) == [["yacht", "0.70", *[dash] * 6], ["letter", *[dash] * 6, "0.030"]]
+    assert texts(error) == [["yacht", "0.70", *[dash] * 7], ["letter", *[dash] * 7, "0.030"]]
     assert texts(mnll)[0][1] == "1.40"
-    assert (texts(coverage), texts(ece)) == ([["yacht", "0.90", *[dash] * 6]], [["letter", *[dash] * 6, "0.90"]])
+    assert (texts(coverage), texts(ece)) == ([["yacht", "0.90", *[dash] * 7]], [["letter", *[dash] * 7, "0.90"]])
     assert texts(parameters)[0][1] == "1,541"
     assert texts(time)[1][-1] == "1 min 0 s"
     assert [table.head[1] for table in shown.blocks if isinstance(table, Table)] == ["WHVI T = 1"] * 6
