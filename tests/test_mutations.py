@@ -234,6 +234,24 @@ MISTAKES = (
         "[base * self.decay(self.last_epoch) for base in self.base_lrs]",
         "[group['lr'] * self.decay(self.last_epoch) for group in self.optimizer.param_groups]",
     ),
+    Mistake(
+        "a delta of zeros changes the signs of zeros",
+        "nn/beside.py",
+        "return base - (0.0 - delta.to(base.dtype))",
+        "return base + delta.to(base.dtype)",
+    ),
+    Mistake(
+        "queries and values of attention get each other's deltas",
+        "adapters/attention.py",
+        "for _, layer in layers_of(getattr(attention, SLOT).delta)]",
+        "for _, layer in layers_of(getattr(attention, SLOT).delta)]\n    deltas = [deltas[i] for i in (2, 1, 0, 3)]",
+    ),
+    Mistake(
+        "the spread of a delta is a variance",
+        "adapters/recipe.py",
+        "(self.spread * _root_mean_square(target)) ** 2",
+        "self.spread * _root_mean_square(target) ** 2",
+    ),
 )
 
 SELECTION = (
@@ -263,6 +281,9 @@ SELECTION = (
     "tests/inference/test_elbo.py::test_parts_are_what_they_are_called",
     "tests/inference/test_elbo.py::test_a_batch_counts_for_all_rows",
     "tests/inference/test_schedules.py::test_the_papers_schedule",
+    "tests/adapters/test_laws.py::test_zeros_keep_their_signs",
+    "tests/adapters/test_laws.py::test_forward_is_the_base_with_another_weight[Attention-diagonal-1-1]",
+    "tests/adapters/test_laws.py::test_spread_is_that_of_the_weights_at_the_start[1-Linear]",
 )
 
 

@@ -2,7 +2,8 @@
 
 from importlib.metadata import version
 
-from whvi import acquire, convert, inference, likelihoods, models, nn, ops, posterior, predictive, structure
+from whvi import acquire, adapters, convert, inference, likelihoods, models, nn, ops, posterior, predictive, structure
+from whvi.adapters import adapt, load_adapter, save_adapter
 from whvi.convert import bayesianize, to_dense
 from whvi.errors import WhviError
 from whvi.inference import elbo, fit
@@ -15,6 +16,8 @@ __all__ = [
     "WhviError",
     "__version__",
     "acquire",
+    "adapt",
+    "adapters",
     "bayesianize",
     "convert",
     "elbo",
@@ -25,6 +28,7 @@ __all__ = [
     "kernel_info",
     "kl",
     "likelihoods",
+    "load_adapter",
     "mean_mode",
     "models",
     "nn",
@@ -34,6 +38,7 @@ __all__ = [
     "predict",
     "predictive",
     "sampling",
+    "save_adapter",
     "share_g",
     "structure",
     "to_dense",

@@ -126,8 +126,8 @@ class BayesianAttention(nn.Module):
         return f"{self.embed_dim}, heads={self.num_heads}, batch_first={self.batch_first}"
 
 
-def one_draw_per_sequence(attention: BayesianAttention, sequences: int) -> AbstractContextManager[Draws]:
-    """For a block, the draws of layers that would draw for each token: one for each sequence instead."""
+def one_draw_per_sequence(attention: nn.Module, sequences: int) -> AbstractContextManager[Draws]:
+    """For a block, the draws of layers in a module that would draw for each token: one for each sequence instead."""
     fixed: Draws = fixed_draws() or {}
     draws: dict[nn.Module, Draw | None] = {}
     for layer in attention.children() if sequences else ():

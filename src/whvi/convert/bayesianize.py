@@ -10,8 +10,9 @@ from torch.nn.parameter import is_lazy
 from whvi.arguments import whole_number
 from whvi.convert.attention import make_attention
 from whvi.convert.layers import Maker, Options, count_parameters
+from whvi.convert.matching import Rule
 from whvi.convert.report import Converted, Report, Row
-from whvi.convert.rules import Choice, Rule, Rules
+from whvi.convert.rules import Choice, Rules
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn import WHVIConv2d, WHVILinear
 from whvi.nn.base import BayesianLayer
@@ -95,10 +96,7 @@ def bayesianize(
         raise ArgumentError(f"nothing in this model can be replaced ({reasons or 'it has no linear layers'})")
     if inplace and any(choice.module is model and not choice.note for choice in choices):
         raise ArgumentError("a layer cannot be replaced in itself; use inplace=False and take the model of the result")
-    sequences, normalised = (
-        any(isinstance(module, kinds) for module in model.modules()) for kinds in (_SEQUENCES, BATCH_NORMS)
-    )
-    maker = Maker(options, "batch" if sequences else "example", "example" if normalised else "batch")
+    maker = Maker(options, *auto_draws(model))
     before = count_parameters(model)
     made = {choice.module: _make(choice, maker) for choice in choices if not choice.note}
     changed = exchange(model, {module: new for module, (new, _) in made.items()}, inplace)
@@ -106,6 +104,14 @@ def bayesianize(
         in_one_pass(changed)
     rows = _rows(choices, made)
     return Converted(changed, Report(rows, before, count_parameters(changed), *_draws(made)))
+
+
+def auto_draws(model: nn.Module) -> tuple[str, str]:
+    """What ``draws="auto"`` means in a model: for linear layers, and for convolutions."""
+    sequences, normalised = (
+        any(isinstance(module, kinds) for module in model.modules()) for kinds in (_SEQUENCES, BATCH_NORMS)
+    )
+    return "batch" if sequences else "example", "example" if normalised else "batch"
 
 
 def exchange(model: nn.Module, new: dict[nn.Module, nn.Module], inplace: bool) -> nn.Module:

@@ -10,6 +10,8 @@ from whvi.convert.attention import BayesianAttention, dense_attention
 from whvi.convert.bayesianize import exchange
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
+from whvi.nn.beside import slots
+from whvi.nn.conv1d import WHVIConv1d
 from whvi.nn.draws import Draw, Draws
 from whvi.nn.geometry import ConvGeometry, geometry_of
 from whvi.nn.model import bayesian_layers
@@ -38,7 +40,9 @@ def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None 
       (1): ReLU()
     )
     """
-    draws = _draws(model, draw)
+    if any(slots(model)):
+        raise UnsupportedError("this model has adapters; use whvi.adapters.merge(model, draw)")
+    draws = plain_draws(model, draw)
     new: dict[nn.Module, nn.Module] = {}
     ties = Ties()
     inside: set[nn.Module] = set()
@@ -57,7 +61,7 @@ class Ties:
     def __init__(self) -> None:
         self._known: dict[tuple[nn.Module, ...], Tensor] = {}
 
-    def keep(self, layer: BayesianLayer, plain: nn.Linear | nn.Conv2d) -> nn.Module:
+    def keep(self, layer: BayesianLayer, plain: nn.Linear | nn.Conv1d | nn.Conv2d) -> nn.Module:
         """The plain layer, with parameters of an earlier one where both posteriors and numbers are the same."""
         if isinstance(layer, StructuredLayer):
             plain.weight = self._first((layer.g, *layer.scales), plain.weight)
@@ -70,14 +74,19 @@ class Ties:
         return known if torch.equal(known, own) else own
 
 
-def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Linear | nn.Conv2d:
+def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Linear | nn.Conv1d | nn.Conv2d:
     """The plain layer with the weight at a draw."""
     weight, bias = layer.weight_at(draw).detach(), layer.bias_value(draw)
     like = next(layer.parameters())
     options: dict[str, Any] = {"bias": bias is not None, "device": like.device, "dtype": like.dtype}
     geometry = getattr(layer, "geometry", None)
-    plain: nn.Linear | nn.Conv2d
-    if isinstance(geometry, ConvGeometry) and weight.ndim == 4:
+    plain: nn.Linear | nn.Conv1d | nn.Conv2d
+    if isinstance(layer, WHVIConv1d):
+        across = {
+            name: value[1] if isinstance(value, tuple) else value for name, value in geometry_of(layer.geometry).items()
+        }
+        plain = nn.Conv1d(**across, **options)
+    elif isinstance(geometry, ConvGeometry) and weight.ndim == 4:
         plain = nn.Conv2d(**{**geometry_of(geometry), "out_channels": weight.shape[0]}, **options)
     elif geometry is None and weight.ndim == 2:
         plain = nn.Linear(weight.shape[1], weight.shape[0], **options)
@@ -90,7 +99,7 @@ def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Linear | nn.Conv2d:
     return plain
 
 
-def _draws(model: nn.Module, draw: str | int | torch.Generator | Draws | None) -> Draws:
+def plain_draws(model: nn.Module, draw: str | int | torch.Generator | Draws | None) -> Draws:
     """A draw, or None for the mean, of each layer."""
     layers = bayesian_layers(model)
     if draw is None or draw == "mean":

@@ -73,15 +73,14 @@ class Report:
         return self.after / self.before if self.before else 1.0
 
     def __str__(self) -> str:
-        lines = _table([_cells(row) for row in self.replaced])
+        header = ("name", "kind", "shape", "parameters", "error")
+        lines = table(header, [_cells(row) for row in self.replaced])
         noted = [row for row in self.replaced if row.note]
         lines += [f"{row.name or '(model)'}: {row.note}" for row in noted]
         if self.left:
             lines.append("left as they are:")
             lines += [f"  {row.name or '(model)'} ({row.kind}): {row.note}" for row in self.left]
-        for kind, draws, one in (("Linear layers", self.draws, "row"), ("Convolutions", self.conv_draws, "example")):
-            if draws:
-                lines.append(f'{kind} draw once for each {one if draws == "example" else "call"} (draws="{draws}").')
+        lines += draws_text(self.draws, self.conv_draws)
         count = len(self.replaced)
         before, after = sum(row.before for row in self.replaced), sum(row.after for row in self.replaced)
         lines.append(
@@ -104,10 +103,20 @@ def _cells(row: Row) -> tuple[str, ...]:
     return row.name or "(model)", row.kind, shape, f"{row.before:,} -> {row.after:,}", error
 
 
-def _table(cells: list[tuple[str, ...]]) -> list[str]:
-    """Columns side by side; the last one to the right."""
+def draws_text(linear: str, conv: str) -> list[str]:
+    """What layers draw for, in words, where there are any and all do the same."""
+    kinds = ("Linear layers", linear, "row"), ("Convolutions", conv, "example")
+    return [
+        f'{kind} draw once for each {one if draws == "example" else "call"} (draws="{draws}").'
+        for kind, draws, one in kinds
+        if draws
+    ]
+
+
+def table(header: tuple[str, ...], cells: list[tuple[str, ...]]) -> list[str]:
+    """Columns side by side; the last one to the right. Nothing without rows."""
     if not cells:
         return []
-    rows = [("name", "kind", "shape", "parameters", "error"), *cells]
+    rows = [header, *cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join((*map(str.ljust, row[:-1], widths), row[-1].rjust(widths[-1]))) for row in rows]

@@ -1,9 +1,8 @@
 """Which layers of a model are replaced, and why others are not."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.modules.rnn import RNNBase, RNNCellBase
@@ -11,19 +10,15 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from whvi.convert.attention import BayesianAttention, split_projections
 from whvi.convert.layers import Options, count_parameters, size_after
-from whvi.errors import ArgumentError, InputTypeError
+from whvi.convert.matching import Rule, Selection
 from whvi.nn.base import BayesianLayer
-from whvi.nn.together import named
 from whvi.ops.torch_private import hooked, runs_as
-
-Decide = Callable[[str, nn.Module], "bool | nn.Module | None"]
-Rule = None | type[nn.Module] | str | Decide | Iterable[type[nn.Module] | str]
-"""What chooses layers: nothing (all that gain by it), types, name patterns, or a function."""
 
 REPLACEABLE = (nn.Linear, nn.Conv2d, nn.MultiheadAttention)
 """What has a Bayesian twin."""
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-_WITHOUT_TWIN = (*_CONVOLUTIONS, RNNBase, RNNCellBase, nn.Bilinear)
+WITHOUT_TWIN = (*_CONVOLUTIONS, RNNBase, RNNCellBase, nn.Bilinear)
+"""What has none."""
 
 
 class Choice(NamedTuple):
@@ -46,42 +41,21 @@ class Rules:
     """
 
     def __init__(self, rule: Rule, skip: Iterable[type[nn.Module] | str], min_features: int, options: Options) -> None:
-        self.function: Decide | None = None
-        self.wanted: tuple[type[nn.Module] | str, ...] = REPLACEABLE
-        if isinstance(rule, type | str):
-            self.wanted = _words("rule", (rule,))
-        elif callable(rule):
-            self.function = rule
-        elif rule is not None:
-            self.wanted = _words("rule", rule)
-        self.skip = _words("skip", (skip,) if isinstance(skip, str | type) else skip)
-        self.by_size = self.function is None and not any(isinstance(word, str) for word in self.wanted)
+        self.selection = Selection(rule, skip, REPLACEABLE)
         self.min_features, self.options = min_features, options
 
     def choices(self, model: nn.Module) -> list[Choice]:
         """What is to become of each layer, in the order of the model; each module once."""
-        found = list(layers(model))
-        names = [name for name, _ in model.named_modules(remove_duplicate=False)]
-        for word in (*self.wanted, *self.skip):
-            if isinstance(word, str) and not any(named(name, word) for name in names):
-                raise ArgumentError(f"no module of this model is called {word!r}; see [n for n, _ in named_modules()]")
-        return keep_ties([self._choice(name, module) for name, module in found], model)
+        self.selection.check_names(model)
+        return keep_ties([self._choice(name, module) for name, module in layers(model)], model)
 
     def _choice(self, name: str, module: nn.Module) -> Choice:
         if note := obstacle(module):
             return Choice(name, module, note)
-        if any(_matches(name, module, word) for word in self.skip):
-            return Choice(name, module, "skipped")
-        if self.function is not None:
-            answer = self.function(name, module)
-            if isinstance(answer, nn.Module):
-                return Choice(name, module, given=answer)
-            if answer is not None and not isinstance(answer, bool | np.bool_):
-                raise InputTypeError(f"the rule must give a bool, a module or None, got {type(answer).__name__}")
-            return Choice(name, module, "" if answer else "not chosen by the rule")
-        if not any(_matches(name, module, word) for word in self.wanted):
-            return Choice(name, module, "not chosen by the rule")
-        return Choice(name, module, self._too_small(module) if self.by_size else "")
+        note, given = self.selection.decide(name, module)
+        if not note and self.selection.by_size:
+            note = self._too_small(module)
+        return Choice(name, module, note, given)
 
     def _too_small(self, module: nn.Module) -> str:
         """Why a layer would gain nothing, if it would not."""
@@ -109,7 +83,7 @@ def layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             continue
         if isinstance(module, (BayesianLayer, BayesianAttention)) or is_parametrized(module):
             inside |= set(module.modules())
-        if isinstance(module, (*REPLACEABLE, *_WITHOUT_TWIN)):
+        if isinstance(module, (*REPLACEABLE, *WITHOUT_TWIN)):
             inside |= set(module.modules())  # the output projection of attention is never called as a module
             yield name, module
 
@@ -175,15 +149,3 @@ def _alike(one: nn.Module, other: nn.Module) -> bool:
     return isinstance(one, nn.Linear) == isinstance(other, nn.Linear) and (
         getattr(one, "groups", 1) == getattr(other, "groups", 1)
     )
-
-
-def _words(name: str, words: Any) -> tuple[type[nn.Module] | str, ...]:
-    checked: tuple[type[nn.Module] | str, ...] = tuple(words) if isinstance(words, Iterable) else (words,)
-    for word in checked:
-        if not isinstance(word, str) and not (isinstance(word, type) and issubclass(word, nn.Module)):
-            raise InputTypeError(f"{name} takes names, patterns and types of modules, got {word!r}")
-    return checked
-
-
-def _matches(name: str, module: nn.Module, word: type[nn.Module] | str) -> bool:
-    return named(name, word) if isinstance(word, str) else isinstance(module, word)

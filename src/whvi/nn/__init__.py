@@ -3,6 +3,7 @@
 from whvi.moved import moved_names
 from whvi.nn.base import BayesianLayer
 from whvi.nn.conv import WHVIConv2d
+from whvi.nn.conv1d import WHVIConv1d
 from whvi.nn.draws import Draw
 from whvi.nn.dropout import MCDropout
 from whvi.nn.full_covariance import FullCovarianceLinear
@@ -19,6 +20,7 @@ __all__ = [
     "MeanFieldConv2d",
     "MeanFieldLinear",
     "WHVIColumn",
+    "WHVIConv1d",
     "WHVIConv2d",
     "WHVILinear",
     "kl",

@@ -88,11 +88,11 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         """The layer at a draw or at its mean."""
         if draw is None or not draw.shape:
             bias = self.bias_value(draw)
-            weight = in_precision_of(x, self.weight_at(draw))
+            weight = in_precision_of(x, self.filters(draw))
             return self.geometry.convolve(x, weight, None if bias is None else in_precision_of(x, bias))
         axes = x.ndim - 3 - len(draw.shape)
         if axes or self._pays_to_build(x):
-            weight = in_precision_of(x, self.weight_at(draw))
+            weight = in_precision_of(x, self.filters(draw))
             y = self.geometry.convolve_each(x.flatten(0, -4 - axes), weight.flatten(0, -5)).unflatten(0, draw.shape)
             y = y.movedim(-3, -1)
             if x.movedim(-3, -1).is_contiguous():  # images with their channels last keep them there
@@ -114,6 +114,10 @@ class WHVIConv2d(Convolutional, StructuredLayer):
 
     def weight_at(self, draw: Draw | None = None) -> Tensor:
         """The filters at a draw, or their mean: (*draw.shape, out_channels, in_channels / groups, kh, kw)."""
+        return self.filters(draw)
+
+    def filters(self, draw: Draw | None) -> Tensor:
+        """As ``weight_at``, also where that gives fewer axes."""
         lead = draw.shape if draw is not None and draw.shape else ()
         return self.dense(draw).reshape(*lead, *self.geometry.weight_shape)
 

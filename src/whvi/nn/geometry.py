@@ -205,7 +205,7 @@ class Convolutional:
         return self.geometry.padding_mode
 
 
-def geometry_of(layer: nn.Conv2d | ConvGeometry) -> dict[str, Any]:
+def geometry_of(layer: nn.Conv1d | nn.Conv2d | ConvGeometry) -> dict[str, Any]:
     """What a convolution is called by, apart from its weight: arguments of ``nn.Conv2d`` and ``ConvGeometry``."""
     names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
     return {name: getattr(layer, name) for name in names}

@@ -1,0 +1,127 @@
+"""What a model keeps about its adapters, and which of them is active."""
+
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from whvi.adapters.attention import AdaptedAttention
+from whvi.adapters.recipe import Recipe, device_of
+from whvi.errors import ArgumentError, InputTypeError
+from whvi.nn.beside import SLOT, Slot, slots
+
+_RECORD = "whvi_adapters"
+
+
+@dataclass
+class Record:
+    """The adapters of a model, and what they changed in it."""
+
+    trainable: tuple[str, ...]
+    """Parameters of the base that required a gradient."""
+    nested: list[str] = field(default_factory=list)
+    """Encoders with adapted layers that were free to pass nested tensors, which only torch's fast path takes."""
+    recipes: dict[str, Recipe] = field(default_factory=dict)
+    """By name."""
+    active: str | None = None
+
+
+def record_of(model: nn.Module) -> Record:
+    """The record of an adapted model."""
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    record = vars(model).get(_RECORD)
+    if not isinstance(record, Record):
+        raise ArgumentError(
+            f"this {type(model).__name__} has no adapters: call whvi.adapt(model) first, and give the module that was "
+            "adapted, not one of its parts and nothing that wraps it"
+        )
+    return record
+
+
+def check_free(model: nn.Module, name: str) -> None:
+    """Raise the error that says why a model cannot have an adapter of that name, if it cannot."""
+    if not isinstance(model, nn.Module):
+        raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not isinstance(name, str) or not name:
+        raise InputTypeError(f"name must be a string with something in it, got {name!r}")
+    own = vars(model).get(_RECORD)
+    if own is not None and name in own.recipes:
+        raise ArgumentError(
+            f"this model has an adapter {name!r} already; give another name=, or call whvi.adapters.unload(model) first"
+        )
+    whole = any(_RECORD in vars(part) for part in model.modules() if part is not model)
+    if whole or (own is None and any(slots(model))):
+        raise ArgumentError(
+            "a part of this model, or a model that this is a part of, has adapters; adapt that one again under another "
+            "name=, or call whvi.adapters.unload on it first"
+        )
+
+
+def add(model: nn.Module, name: str, recipe: Recipe, deltas: dict[str, nn.Module]) -> None:
+    """Put deltas beside modules, by the modules' names, as an adapter, and make it active."""
+    modules = dict(model.named_modules())
+    if _RECORD not in vars(model):
+        setattr(model, _RECORD, Record(tuple(n for n, p in model.named_parameters() if p.requires_grad)))
+    record = record_of(model)
+    for path, delta in deltas.items():
+        module = modules[path]
+        slot = getattr(module, SLOT) if SLOT in dict(module.named_children()) else Slot(module)
+        slot.waiting[name] = delta.train(module.training)
+        if type(module) is nn.MultiheadAttention:
+            module.__class__ = AdaptedAttention
+    for path, part in modules.items():
+        if getattr(part, "use_nested_tensor", False) is True and any(slots(part)):
+            part.use_nested_tensor = False
+            record.nested.append(path)
+    record.recipes[name] = recipe
+    use(model, name)
+
+
+def use(model: nn.Module, name: str | None) -> None:
+    """Make an adapter of a model active, and all others inactive; None for the base as it was.
+
+    KL, draws, ``parameters()`` and ``state_dict()`` are those of the active one. What is trained of the base is what
+    it was made with (``train_base``).
+
+    >>> from whvi.adapters import adapt
+    >>> model = nn.Linear(16, 16)
+    >>> for name in ("one", "other"):
+    ...     _ = adapt(model, name=name)
+    >>> use(model, "one")
+    """
+    record = record_of(model)
+    if name is not None and name not in record.recipes:
+        raise ArgumentError(f"this model has no adapter {name!r}; it has {', '.join(map(repr, record.recipes))}")
+    for _, module, slot in slots(model):
+        slot.use(name)
+        slot.to(device_of(module))  # a delta that waited did not move with the model
+    record.active = name
+    set_flags(model, record)
+
+
+def set_flags(model: nn.Module, record: Record) -> None:
+    """Let those parameters of the base learn that the active adapter says."""
+    recipe = None if record.active is None else record.recipes[record.active]
+    parameters = dict(model.named_parameters())
+    for path in record.trainable:
+        if path in parameters:  # a head may have been put there since
+            parameters[path].requires_grad = recipe is None or recipe.trains(path)  # lazy ones have no requires_grad_
+
+
+def unload(model: nn.Module) -> nn.Module:
+    """Take all adapters from a model, which is then what it was, bit for bit; the same object.
+
+    Parameters of the base that were trained along (``train_base``) keep what they learned.
+    """
+    record = record_of(model)
+    use(model, None)
+    for _, module, slot in slots(model):
+        slot.leave(module)
+        if type(module) is AdaptedAttention:
+            object.__setattr__(module, "__class__", nn.MultiheadAttention)
+    modules = dict(model.named_modules())
+    for path in record.nested:
+        if path in modules:
+            modules[path].use_nested_tensor = True
+    delattr(model, _RECORD)
+    return model

@@ -1,0 +1,165 @@
+"""An adapter as a folder: its tensors and its recipe under checksums, and which base it belongs to."""
+
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whvi.adapters.fingerprint import base_tensors, difference, fingerprint, moving
+from whvi.adapters.recipe import Recipe
+from whvi.adapters.record import Record, add, check_free, record_of
+from whvi.errors import ArgumentError, CheckpointError, UnsupportedError, WhviError
+from whvi.io import checkpoint
+from whvi.nn.beside import slots
+from whvi.posterior import ConstantWeightVariance, GaussianPrior, Prior
+
+FORMAT = "whvi adapter"
+VERSION = 1
+_DELTA, _BASE = "delta/", "base/"
+
+
+def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None = None) -> None:
+    """Write an adapter to a folder of its own, in place of the one that is there.
+
+    Args:
+        model: adapted. Of its base, what is trained along (``train_base``) and the running statistics of batch
+            normalisation are saved too; of all else there is a digest, by which ``load_adapter`` knows the base again.
+        folder: made if it is missing; a safetensors file and a JSON file, no pickle.
+        name: of the adapter; default the active one.
+
+    Law: load_adapter of it into the base gives the same predictions.
+    """
+    record = record_of(model)
+    name = record.active if name is None else name
+    if name not in record.recipes:
+        raise ArgumentError(f"this model has no adapter {name!r}; it has {', '.join(map(repr, record.recipes))}")
+    recipe = record.recipes[name]
+    changed = _changed(model, record, name)
+    tensors = {_BASE + path: tensor for path, tensor in base_tensors(model) if path in changed}
+    for path, _, slot in slots(model):
+        if name in slot.deltas:
+            tensors |= {f"{_DELTA}{path}/{key}": value for key, value in slot.deltas[name].state_dict().items()}
+    state = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "recipe": _plain(recipe),
+        "base": fingerprint(model, changed),
+    }
+    there = checkpoint.steps(folder)
+    if there and checkpoint.load(folder).state.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{folder} holds a checkpoint of another kind, which would be replaced; use another folder"
+        )
+    checkpoint.save(folder, max(there, default=-1) + 1, tensors, state, keep=1)
+
+
+def load_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None = None) -> nn.Module:
+    """Put a saved adapter on the model that it was made for, and make it active; the same object.
+
+    Args:
+        model: with the weights that it had when the adapter was saved, adapted or not.
+        folder: which ``save_adapter`` wrote.
+        name: for this adapter; default the one that it was saved under.
+
+    A file that is damaged, or an adapter of another base, is a ``CheckpointError``, and the model stays as it was.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from whvi.adapters import adapt, unload
+    >>> model = adapt(nn.Linear(16, 16)).model
+    >>> with TemporaryDirectory() as folder:
+    ...     save_adapter(model, folder)
+    ...     _ = load_adapter(unload(model), folder)
+    """
+    _, tensors, state = checkpoint.load(folder)
+    if state.get("format") != FORMAT:
+        raise CheckpointError(f"{folder} holds a checkpoint, but not of an adapter; give a folder of save_adapter")
+    if state.get("version") != VERSION:
+        raise CheckpointError(
+            f"{folder} has version {state.get('version')}, but this whvi reads {VERSION} (upgrade whvi)"
+        )
+    name = state["name"] if name is None else name
+    check_free(model, name)
+    base = {key.removeprefix(_BASE): value for key, value in tensors.items() if key.startswith(_BASE)}
+    known = dict(base_tensors(model))
+    if found := difference(state["base"], fingerprint(model, base)) or _misfits(base, known):
+        raise CheckpointError(
+            f"the adapter in {folder} belongs to another base; this model differs from it ({found}); load the weights "
+            "that it was trained on into the model first, in the same dtype"
+        )
+    recipe = _recipe(state["recipe"])
+    modules = dict(model.named_modules())
+    deltas = {}
+    with torch.random.fork_rng(devices=[]):  # what a fresh delta draws is overwritten
+        for path in recipe.draws:
+            own = f"{_DELTA}{path}/"
+            numbers = {key.removeprefix(own): value for key, value in tensors.items() if key.startswith(own)}
+            try:
+                deltas[path] = recipe.delta(path, modules[path])
+                deltas[path].load_state_dict(numbers)
+            except (KeyError, RuntimeError, TypeError, WhviError) as error:
+                raise CheckpointError(
+                    f"{folder} has no delta for {path or 'the model'} as it is here: {error}"
+                ) from error
+    with torch.no_grad():
+        for path, value in base.items():
+            known[path].copy_(value)
+    add(model, name, recipe, deltas)
+    return model
+
+
+def _changed(model: nn.Module, record: Record, name: str) -> set[str]:
+    """Tensors of the base that belong to an adapter: what it trains along, and running statistics."""
+    recipe, active = record.recipes[name], name == record.active
+    return moving(model) | {
+        path
+        for path, p in model.named_parameters()
+        if (path in record.trainable and recipe.trains(path)) or (active and p.requires_grad)
+    }
+
+
+def _misfits(base: dict[str, Tensor], known: dict[str, Tensor]) -> str:
+    """Tensors of the file that the model cannot take, in words."""
+    bad = [path for path, value in base.items() if path not in known or known[path].shape != value.shape]
+    return f"no tensor of this shape: {', '.join(bad[:3])}" if bad else ""
+
+
+def _plain(recipe: Recipe) -> dict[str, Any]:
+    """A recipe as JSON."""
+    values = {"posterior": recipe.posterior, **recipe.options}
+    for key, value in values.items():
+        if not isinstance(value, str | int | float | bool | None):
+            raise UnsupportedError(
+                f"{key} of this adapter is a {type(value).__name__}; to save it, name it by a string"
+            )
+    prior, trained = recipe.prior_variance, recipe.train_base
+    return {
+        **{key: getattr(recipe, key) for key in ("posterior", "spread")},
+        "prior_variance": _plain_prior(prior) if isinstance(prior, Prior) else prior,
+        "train_base": trained if isinstance(trained, bool) else list(trained),
+        "options": dict(recipe.options),
+        "draws": dict(recipe.draws),
+    }
+
+
+def _plain_prior(prior: Prior) -> dict[str, Any]:
+    if type(prior) is GaussianPrior:
+        return {"kind": "gaussian", "variance": prior.initial_variance, "learned": prior.learned}
+    if type(prior) is ConstantWeightVariance:
+        return {"kind": "constant weight variance", "variance": prior.weight_variance}
+    raise UnsupportedError(f"an adapter with a prior of the class {type(prior).__name__} cannot be saved")
+
+
+def _recipe(values: dict[str, Any]) -> Recipe:
+    trained, prior = values["train_base"], values["prior_variance"]
+    if isinstance(prior, dict):
+        gaussian = prior["kind"] == "gaussian"
+        prior = (
+            GaussianPrior(prior["variance"], learned=prior["learned"])
+            if gaussian
+            else ConstantWeightVariance(prior["variance"])
+        )
+    recipe = Recipe(**{**values, "prior_variance": prior})
+    return recipe if isinstance(trained, bool) else replace(recipe, train_base=tuple(trained))
