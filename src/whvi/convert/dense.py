@@ -40,9 +40,9 @@ def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None 
       (1): ReLU()
     )
     """
+    draws = plain_draws(model, draw)
     if any(slots(model)):
         raise UnsupportedError("this model has adapters; use whvi.adapters.merge(model, draw)")
-    draws = plain_draws(model, draw)
     new: dict[nn.Module, nn.Module] = {}
     ties = Ties()
     inside: set[nn.Module] = set()
