@@ -35,7 +35,7 @@ MODELS = {
     "Bayesian": (
         nn.Sequential(WHVIConv2d(1, 8, 3), nn.Flatten(), WHVILinear(1568, 2)),
         torch.zeros(9, 1, 16, 16),
-        4096,
+        256 * 12,  # a filter is padded to blocks of side 12
     ),
 }
 
