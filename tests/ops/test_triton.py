@@ -23,8 +23,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from whvi.ops import blockwise, canonical, fallback, reference
 from whvi.ops import constants as const
-from whvi.ops import reference
 
 SIZES = (1, 2, 4, 16, 64, 256)
 ORDERS = (12, 20, 28, 36, 24, 192, 576)
@@ -118,7 +118,7 @@ class Case:
             self.operands[i] = None
         seeds = [11, -12][:groups]
         noise_blocks = 1 if share else blocks
-        self.arguments = (torch.tensor(seeds) if noise else None, offset, rows, blocks, noise_blocks, self.scale)
+        self.arguments = (torch.tensor(seeds) if noise else None, offset, rows, blocks, noise_blocks, 1, self.scale)
         index = offset + torch.arange(rows * noise_blocks * size).view(rows, noise_blocks, size)
         self.eps = torch.stack([spec_normals(seed, index) for seed in seeds]).double()
         self.dy = torch.randn(self.shape).to(dtype)
@@ -284,6 +284,23 @@ class TestInterpreted:
         monkeypatch.setattr(backend, "_one_program", lambda x: False)
         monkeypatch.setattr(backend, "_PASS", 4)
         Case(16, dtype, noise=noise, absent=absent).check(backend)
+
+    @pytest.mark.parametrize("long", [False, True])
+    @pytest.mark.parametrize("noise", [(5, 2, 1, 1), (5, 2, 3, 2), (5, 2, 1, 2), (5, 1, 1, 1)])
+    def test_sums_are_those_of_the_fallback(
+        self, backend: Any, monkeypatch: pytest.MonkeyPatch, noise: tuple[int, ...], long: bool
+    ) -> None:
+        """Two terms, three columns, two blocks; noise for each term, each of all, a mixture, or one for all."""
+        if long:
+            monkeypatch.setattr(backend, "_one_program", lambda x: False)
+        shapes = ((2, 5, 1, 3, 1), (2, 1, 2, 3, 2), (2, 1, 2, 1, 1), (2, 1, 2, 3, 2), (2, 1, 2, 1, 1))
+        operands = [torch.randn(*shape, 16, dtype=torch.float64) for shape in shapes]
+        rest = (torch.tensor([3, -4]), 5, canonical.Sizes(5, 2, 3, 2, noise), 0.37)
+        expected = fallback.chain(*operands, *rest)
+        torch.testing.assert_close(blockwise.forward(backend.chain)(*operands, *rest), expected)
+        dy = torch.randn_like(expected)
+        found = blockwise.backward(backend.chain_backward)(dy, *operands, *rest, ALL)
+        torch.testing.assert_close(found, fallback.chain_backward(dy, *operands, *rest, ALL))
 
     def test_no_rows(self, backend: Any) -> None:
         case = Case(4, rows=0)
