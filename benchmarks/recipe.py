@@ -21,10 +21,11 @@ from torch import nn
 
 from whvi.inference import SVI, Constant, CosineDecay, LinearWarmup, PowerDecay, Scaled, fit_replicas
 from whvi.inference.compiled import can_compile
-from whvi.nn import MCDropout, MeanFieldLinear, WHVILinear
+from whvi.nn import MCDropout, MeanFieldLinear
 from whvi_paper.baselines import GaussianFactorsLinear
 from whvi_paper.bench.record import keep
 from whvi_paper.data import Split, load, split
+from whvi_paper.networks.layers import WHVILinear
 from whvi_paper.networks.perceptrons import DROPOUT, low_rank, mean_field, narrow
 from whvi_paper.recipe import configuration, profile
 from whvi_paper.training import Standardised, evaluate, final_elbo, make_likelihood, outputs_of
