@@ -77,7 +77,7 @@ def test_each_kind_is_found_and_the_report_says_it() -> None:
         ({"rule": nn.Linear, "skip": "2"}, {"0"}),
         ({"skip": nn.Tanh}, {"0", "2"}),
     ],
-    ids=str,
+    ids=["name", "names", "function", "type", "all but"],
 )
 def test_rules(options: dict[str, Any], wanted: set[str]) -> None:
     model, _ = adapt(mlp(), **options)

@@ -211,11 +211,11 @@ FORGED: dict[str, bytes] = {
 
 
 def refused(folder: Path) -> str:
-    """The message with which the latest checkpoint is refused, in under a second."""
-    start = time.perf_counter()
+    """The message with which the latest checkpoint is refused, in under a second of processor time."""
+    start = time.process_time()  # what else runs on the machine does not count
     with pytest.raises(CheckpointError) as caught:
         checkpoint.latest(folder)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
     message = str(caught.value)
     assert len(message) < 1000
     assert "\n" not in message

@@ -47,7 +47,7 @@ class WHVILinear(StructuredLayer):
 
     >>> layer = WHVILinear(100, 200)
     >>> layer(torch.randn(32, 100)).shape, sum(p.numel() for p in layer.parameters())
-    (torch.Size([32, 200]), 1168)
+    (torch.Size([32, 200]), 1072)
     """
 
     def __init__(
