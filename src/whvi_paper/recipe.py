@@ -88,7 +88,7 @@ SHALLOW = Recipe(
 _RICH = ("whvi-t2", "whvi-t4", "whvi-t8", "whvi-grid32")
 TERMS = Recipe(
     {
-        **{method: {"kl_warm_up": _WARM_UP, "narrower_start": 10.0} for method in _RICH},
+        **{method: {"kl_warm_up": _WARM_UP, "narrower_start": 10.0, "learning_rate": 2e-2} for method in _RICH},
         "low-rank": {"kl_warm_up": _WARM_UP},
     },
     {"mfg": 20_200},
