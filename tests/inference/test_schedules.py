@@ -81,6 +81,7 @@ def test_one_cycle_rises_once_and_falls_to_nothing(schedule: OneCycle) -> None:
         (lambda: PowerDecay(power=float("nan")), "power"),
         (lambda: LinearWarmup(0), "steps"),
         (lambda: Scaled(Constant(), -1.0), "factor"),
+        (lambda: Scaled(0.5, 1.0), "schedule must be a function of the step"),
         (lambda: OneCycle(0), "steps"),
         (lambda: OneCycle(10, share=0.0), "share must be more than 0 and less than 1, got 0.0"),
         (lambda: OneCycle(10, share=1.0), "share"),

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from whvi.arguments import whole_number
-from whvi.errors import ArgumentError
+from whvi.errors import ArgumentError, InputTypeError
 
 Schedule = Callable[[int], float]
 """A number for each step, from 0. A function of the step alone, so that a run can be resumed anywhere."""
@@ -131,6 +131,10 @@ class Scaled:
     factor: float
 
     def __post_init__(self) -> None:
+        if not callable(self.schedule):
+            raise InputTypeError(
+                f"schedule must be a function of the step such as LinearWarmup(100), got {self.schedule!r}"
+            )
         _not_negative(factor=self.factor)
 
     def __call__(self, step: int) -> float:
