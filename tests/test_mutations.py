@@ -252,6 +252,12 @@ MISTAKES = (
         "(self.spread * _root_mean_square(target)) ** 2",
         "self.spread * _root_mean_square(target) ** 2",
     ),
+    Mistake(
+        "a checkpoint is given to a model that began elsewhere",
+        "inference/loop.py",
+        "if found := difference(self.start, now):",
+        "if found := ():",
+    ),
 )
 
 SELECTION = (
@@ -281,6 +287,7 @@ SELECTION = (
     "tests/inference/test_elbo.py::test_parts_are_what_they_are_called",
     "tests/inference/test_elbo.py::test_a_batch_counts_for_all_rows",
     "tests/inference/test_schedules.py::test_the_papers_schedule",
+    "tests/inference/test_start.py::test_another_model_is_refused_and_stays_as_it_was[finished-head.g.mean]",
     "tests/adapters/test_laws.py::test_zeros_keep_their_signs",
     "tests/adapters/test_laws.py::test_forward_is_the_base_with_another_weight[Attention-diagonal-1-1]",
     "tests/adapters/test_laws.py::test_spread_is_that_of_the_weights_at_the_start[1-Linear]",

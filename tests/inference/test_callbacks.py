@@ -32,6 +32,12 @@ X = torch.linspace(-1.0, 1.0, 12).reshape(6, 2)
 DATA = X, X.sum(1)
 
 
+def network() -> nn.Module:
+    """The same each time, so that a run knows its checkpoint again."""
+    torch.manual_seed(0)
+    return nn.Linear(2, 1)
+
+
 class Told(Callback):
     """Notes each call, and counts its steps over interruptions."""
 
@@ -69,11 +75,11 @@ class Told(Callback):
 
 def test_hooks_come_in_order_and_their_state_comes_back(tmp_path: Path) -> None:
     first, second = Told(), Told()
-    fit(nn.Linear(2, 1), Gaussian(), DATA, steps=2, callbacks=[Checkpoint(tmp_path), first])
+    fit(network(), Gaussian(), DATA, steps=2, callbacks=[Checkpoint(tmp_path), first])
     assert first.calls == [
         "setup 0", "start 0", "step 1", "after 1 False", "step 2", "after 2 True", "end 2", "close",
     ]  # fmt: skip
-    fit(nn.Linear(2, 1), Gaussian(), DATA, steps=3, callbacks=[second, Checkpoint(tmp_path)])
+    fit(network(), Gaussian(), DATA, steps=3, callbacks=[second, Checkpoint(tmp_path)])
     assert second.calls == ["setup 0", "start 2", "step 3", "after 3 True", "end 3", "close"]
     assert int(second.count) == 3
 
@@ -81,7 +87,7 @@ def test_hooks_come_in_order_and_their_state_comes_back(tmp_path: Path) -> None:
 def resumed(folder: Path, earlier: list[Callback], later: list[Callback]) -> None:
     """Two steps with some callbacks, then one more with others."""
     for steps, callbacks in ((2, earlier), (3, later)):
-        fit(nn.Linear(2, 1), Gaussian(), DATA, steps=steps, callbacks=[*callbacks, Checkpoint(folder)])
+        fit(network(), Gaussian(), DATA, steps=steps, callbacks=[*callbacks, Checkpoint(folder)])
 
 
 class Stateless(Callback):
@@ -116,7 +122,7 @@ def test_a_callback_that_the_earlier_run_did_not_have_starts_afresh(tmp_path: Pa
     resumed(tmp_path, [], [later])
     assert int(later.count) == 1
     again = Told()
-    fit(nn.Linear(2, 1), Gaussian(), DATA, steps=4, callbacks=[again, Checkpoint(tmp_path)])
+    fit(network(), Gaussian(), DATA, steps=4, callbacks=[again, Checkpoint(tmp_path)])
     assert int(again.count) == 2
 
 
@@ -159,9 +165,9 @@ def test_the_identity_of_a_callback_must_agree(replicas: bool, tmp_path: Path) -
     def run(kind: str, steps: int) -> None:
         callbacks = [Strict(kind), Checkpoint(tmp_path)]
         if replicas:
-            fit_replicas([nn.Linear(2, 1)], [Gaussian()], [DATA], steps=steps, callbacks=callbacks)
+            fit_replicas([network()], [Gaussian()], [DATA], steps=steps, callbacks=callbacks)
         else:
-            fit(nn.Linear(2, 1), Gaussian(), DATA, steps=steps, callbacks=callbacks)
+            fit(network(), Gaussian(), DATA, steps=steps, callbacks=callbacks)
 
     run("one", 1)
     run("one", 2)

@@ -1,12 +1,11 @@
 """What a base is known by: a digest of each of its tensors."""
 
-from collections.abc import Collection, Iterator, Mapping
-from hashlib import sha256
+from collections.abc import Collection, Iterator
 
-import torch
 from torch import Tensor, nn
 
 from whvi.nn.beside import SLOT
+from whvi.nn.fingerprint import of_tensors
 from whvi.nn.parts import BATCH_NORMS
 
 
@@ -29,20 +28,4 @@ def moving(model: nn.Module) -> set[str]:
 
 def fingerprint(model: nn.Module, without: Collection[str]) -> dict[str, str]:
     """A digest of dtype, shape and numbers of each tensor of the base, by name."""
-    return {name: _digest(tensor) for name, tensor in base_tensors(model) if name not in without}
-
-
-def difference(saved: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """What two fingerprints differ in, in words; "" where they are equal."""
-    other = [name for name in saved if name in found and saved[name] != found[name]]
-    missing, more = [name for name in saved if name not in found], [name for name in found if name not in saved]
-    kinds = (other, "other numbers"), (missing, "no tensor of this name"), (more, "a tensor that it does not know")
-    return "; ".join(f"{what}: {', '.join(names[:3])}{' ...' * (len(names) > 3)}" for names, what in kinds if names)
-
-
-def _digest(tensor: Tensor) -> str:
-    plain = tensor.detach()
-    digest = sha256(f"{plain.dtype} {tuple(plain.shape)}".encode())
-    if type(tensor) in (Tensor, nn.Parameter) and not plain.is_quantized:  # of others, what they are is all we know
-        digest.update(plain.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()[:32]
+    return of_tensors((name, tensor) for name, tensor in base_tensors(model) if name not in without)

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whvi.adapters.fingerprint import base_tensors, difference, fingerprint, moving
+from whvi.adapters.fingerprint import base_tensors, fingerprint, moving
 from whvi.adapters.recipe import Recipe
 from whvi.adapters.record import Record, add, check_free, record_of
 from whvi.errors import ArgumentError, CheckpointError, UnsupportedError, WhviError
 from whvi.io import checkpoint
 from whvi.nn.beside import slots
+from whvi.nn.fingerprint import difference
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Prior
 
 FORMAT = "whvi adapter"

@@ -1,6 +1,6 @@
 """``whvi.fit``: from a model, a likelihood and data to a posterior. And the same for many models at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
@@ -141,9 +141,8 @@ def fit(
         }
 
     modules = {"model": model, "likelihood": likelihood}
-    return _go(
-        run, batches, steps, seed, modules, likelihood, lambda: likelihood.noise, identity, all_callbacks, [model]
-    )
+    noise = lambda: likelihood.noise  # noqa: E731 (it is one argument of many)
+    return _go(run, batches, steps, seed, modules, modules, likelihood, noise, identity, all_callbacks, [model])
 
 
 def fit_replicas(
@@ -207,7 +206,10 @@ def fit_replicas(
             "fixed": [digest(*likelihood.buffers()) for likelihood in likelihoods],
         }
 
-    return _go(run, batches, steps, seeds[0], {}, likelihoods[0], run.noise, identity, all_callbacks, models)
+    owners = {
+        f"{r}.{kind}": m for kind, own in (("model", models), ("likelihood", likelihoods)) for r, m in enumerate(own)
+    }
+    return _go(run, batches, steps, seeds[0], {}, owners, likelihoods[0], run.noise, identity, all_callbacks, models)
 
 
 def deep_ensemble(
@@ -274,6 +276,7 @@ def _go(
     steps: int,
     seed: int,
     modules: dict[str, nn.Module],
+    owners: Mapping[str, nn.Module],
     likelihood: Likelihood,
     noise: Callable[[], Any],
     identity: Callable[[], dict[str, Any]],
@@ -284,7 +287,7 @@ def _go(
     history = callbacks[0]
     assert isinstance(history, History)
     with closing(run):
-        loop = Loop(run, batches, steps, seed, modules, likelihood, noise, identity, history, callbacks)
+        loop = Loop(run, batches, steps, seed, modules, owners, likelihood, noise, identity, history, callbacks)
         with training(*models):
             seconds = loop.go()
     return Fit(run.posterior(), history, run, seconds, likelihood if modules else None)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +15,16 @@ from whvi.inference.algorithm import Run
 from whvi.inference.batches import Batches
 from whvi.inference.callbacks.base import Callback, Moment
 from whvi.inference.callbacks.history import REMEDY, History
-from whvi.inference.identity import check_same
+from whvi.inference.identity import another_start, check_frozen, check_same
 from whvi.inference.interruption import Interruption
 from whvi.inference.old_checkpoints import translated
 from whvi.inference.seeds import mix, start_generators
 from whvi.io import checkpoint
 from whvi.likelihoods import Likelihood
+from whvi.nn.fingerprint import difference, of_modules
+from whvi.nn.swap import copied, give_back
+
+Value = TypeVar("Value")
 
 
 @dataclass
@@ -37,6 +41,8 @@ class Loop:
     seed: int
     modules: Mapping[str, nn.Module]
     """Whose tensors belong to the state, besides those of the run."""
+    owners: Mapping[str, nn.Module]
+    """All modules that the run changes: ``modules``, or the model and likelihood of each replica."""
     likelihood: Likelihood
     noise: Callable[[], Any]
     identity: Callable[[], dict[str, Any]]
@@ -44,6 +50,8 @@ class Loop:
     history: History
     callbacks: Sequence[Callback]
     """The history is one of them."""
+    start: dict[str, str] = field(default_factory=dict)
+    """What the modules were before the first step; taken down where a checkpoint is kept."""
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps)
@@ -110,6 +118,7 @@ class Loop:
             tensors |= {f"callbacks.{callback.name}.{name}": tensor for name, tensor in own.items()}
         numbers = {
             "identity": self._described(),
+            "start": self.start,
             "run": self.run.numbers(),
             "stopped": self.history.stopped,
             "callbacks": states,
@@ -118,26 +127,58 @@ class Loop:
 
     def restore(self, saved: checkpoint.SavedState, folder: object) -> None:
         """Go back to what was saved in a folder; CheckpointError where that is another run."""
-        _, tensors, state = saved = translated(saved)
+        saved = translated(saved)
         if saved.step > self.steps:
             raise CheckpointError(
                 f"the run in {folder} has done {saved.step} steps, but steps is {self.steps}; ask for more, or "
                 "choose another folder"
             )
+        check_same(saved.state["identity"], self._described(), folder)
+        given = {name: copied(module) for name, module in self.owners.items()}
         try:
-            check_same(state["identity"], self._described(), folder)
-            self.load_modules(tensors)
-            self.run.restore(_below("run.", tensors), state["run"])
-            for callback in self._named():
-                if callback.name in state["callbacks"]:  # else the earlier run had none, and it starts afresh
-                    callback.restore(_below(f"callbacks.{callback.name}.", tensors), state["callbacks"][callback.name])
-        except KeyError as error:
-            raise CheckpointError(
-                f"the checkpoint in {folder} lacks {error}: it is whole, but of another kind of run; "
-                "choose another folder"
-            ) from None
+            self._restore(saved, folder)
+        except BaseException as error:  # a model that is refused stays as it was
+            for name, module in self.owners.items():
+                give_back(module, given[name])
+            if isinstance(error, KeyError):
+                raise CheckpointError(
+                    f"the checkpoint in {folder} lacks {error}: it is whole, but of another kind of run; "
+                    "choose another folder"
+                ) from None
+            raise
         # A callback may decide otherwise now; what early stopping found stays found.
-        self.history.stopped = "early" if state["stopped"] == "early" else "steps"
+        self.history.stopped = "early" if saved.state["stopped"] == "early" else "steps"
+
+    def _restore(self, saved: checkpoint.SavedState, folder: object) -> None:
+        _, tensors, state = saved
+        now = of_modules(self.owners)
+        check_frozen(self.modules, tensors, folder)
+        self.load_modules(tensors)
+        self.run.restore(_below("run.", tensors), state["run"])
+        for callback in self._named():
+            if callback.name in state["callbacks"]:  # else the earlier run had none, and it starts afresh
+                callback.restore(_below(f"callbacks.{callback.name}.", tensors), state["callbacks"][callback.name])
+        self.start = state.get("start", now)  # version 0.1 did not keep it
+        if found := difference(self.start, now):
+            self._check_continued(now, found, folder)
+            self.load_modules(tensors)
+
+    def _check_continued(self, now: Mapping[str, str], found: str, folder: object) -> None:
+        """Raise CheckpointError unless each module is at the start of the run, or as the earlier call left it."""
+        self.run.finish()
+        left = [of_modules(self.owners)]
+        for callback in self.callbacks:
+            if best := callback.leaves():
+                self.load_modules(best)
+                left.append(of_modules(self.owners))
+        saved = self.module_tensors() if self.modules else left[0]
+        unsaved = {name: digest for name, digest in self.start.items() if name not in saved}
+        known = all(
+            any(_below(f"{owner}.", one) == _below(f"{owner}.", now) for one in (self.start, *left))
+            for owner in self.owners
+        )
+        if not known or any(now.get(name) != digest for name, digest in unsaved.items()):
+            raise another_start(found, folder)
 
     def _named(self) -> list[Callback]:
         """The callbacks that a checkpoint holds."""
@@ -166,9 +207,9 @@ class Loop:
             module.load_state_dict(_below(f"{prefix}.", tensors))
 
 
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _below(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:
     """Those whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
 
 
 @contextmanager

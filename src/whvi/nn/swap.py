@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -11,6 +12,18 @@ from torch.func import functional_call
 def own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters and buffers by name, each once."""
     yield from chain(module.named_parameters(), module.named_buffers())
+
+
+def copied(module: nn.Module) -> dict[str, Tensor]:
+    """Copies of parameters and buffers, for ``give_back``."""
+    return {name: tensor.detach().clone() for name, tensor in own_tensors(module)}
+
+
+@torch.no_grad()
+def give_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put numbers into parameters and buffers, in place."""
+    for name, tensor in own_tensors(module):
+        tensor.copy_(tensors[name])
 
 
 def places(module: nn.Module, names: Mapping[int, str] | None = None) -> dict[str, str]:

@@ -69,6 +69,10 @@ class Callback:
     def on_end(self, moment: Moment) -> None:
         """After the last step; not where the run was interrupted or failed."""
 
+    def leaves(self) -> Mapping[str, Tensor]:
+        """Tensors of the modules that it puts there at the end, by name, if it does; a resumed run knows them again."""
+        return {}
+
     def close(self) -> None:
         """At the very end, whatever happened."""
 

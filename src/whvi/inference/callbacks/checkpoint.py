@@ -8,6 +8,7 @@ from whvi.arguments import whole_number
 from whvi.errors import CheckpointError
 from whvi.inference.callbacks.base import Callback, Moment
 from whvi.io import checkpoint
+from whvi.nn.fingerprint import of_modules
 
 
 class Checkpoint(Callback):
@@ -16,6 +17,9 @@ class Checkpoint(Callback):
     Args:
         folder: of this run alone; it is made if it is missing.
         every: steps between two checkpoints; the last two are kept.
+
+    A model resumes that begins with the weights of the saved run, frozen ones and buffers included (so build it after
+    the same ``torch.manual_seed``), or has those that the earlier call left it with. Another is refused.
 
     Law: a run that is resumed ends in the same bits as one that was not interrupted.
     """
@@ -31,6 +35,7 @@ class Checkpoint(Callback):
         run, loop = moment.run, moment.loop
         if run.leads:
             self._held.enter_context(checkpoint.alone(self.folder))
+        loop.start = of_modules(loop.owners)
         found = checkpoint.latest(self.folder)
         if found is not None:
             loop.restore(found, self.folder)

@@ -112,6 +112,10 @@ class EarlyStopping(Callback):
         if self.tensors:
             moment.loop.load_modules(self.tensors)
 
+    def leaves(self) -> Mapping[str, Tensor]:
+        """The best."""
+        return self.tensors
+
     def identity(self) -> dict[str, Any]:
         """Settings, and the rows."""
         names = ("monitor", "every", "patience", "margin", "samples")
