@@ -214,7 +214,7 @@ class TestChoose:
         ({"pool": torch.zeros(0, 3).double()}, errors.WhviError, "pool"),
         ({"pool": torch.full((12, 3), torch.nan).double()}, errors.ArgumentError, "x has NaN or inf in 12 of 12 rows"),
         ({"method": "variance", "likelihood": Categorical(2)}, errors.UnsupportedError, "Gaussian noise, but there is"),
-        ({"method": "variance", "reference": torch.zeros(0, 3).double()}, errors.ShapeError, "reference has shape"),
+        ({"method": "variance", "reference": torch.zeros(0, 3).double()}, errors.ShapeError, "reference has no rows"),
         ({"reference": torch.zeros(2, 3).double()}, errors.ArgumentError, "reference is for the method 'variance'"),
     ],
 )

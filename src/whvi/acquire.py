@@ -11,19 +11,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from whvi import rows as of
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
 from whvi.likelihoods import Gaussian, Likelihood
-from whvi.predictive import predict
 from whvi.predictive.functions import Functions, Group
-from whvi.predictive.predict import check_inputs, functions_of
+from whvi.predictive.predict import functions_of, predict
+from whvi.rows import Inputs
 
 METHODS = ("bald", "entropy", "variance")
 """What ``choose`` goes by."""
 
 
 def predictive_entropy(
-    model: nn.Module, pool: Tensor, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
+    model: nn.Module, pool: Inputs, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
 ) -> Tensor:
     """H[y | x] in nats, how uncertain the target of each row is for whatever reason: (N, ...) -> (N).
 
@@ -39,7 +40,7 @@ def predictive_entropy(
 
 
 def bald(
-    model: nn.Module, pool: Tensor, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
+    model: nn.Module, pool: Inputs, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
 ) -> Tensor:
     """I(y; f | x) = H[y | x] - E[H[y | x, f]] in nats, what a label tells about the function: (N, ...) -> (N).
 
@@ -57,8 +58,8 @@ def bald(
 
 def variance_reduction(
     model: nn.Module,
-    pool: Tensor,
-    reference: Tensor | None = None,
+    pool: Inputs,
+    reference: Inputs | None = None,
     *,
     likelihood: Likelihood | None = None,
     samples: int = 256,
@@ -101,11 +102,11 @@ def variance_reduction(
 
 def choose(
     model: nn.Module,
-    pool: Tensor,
+    pool: Inputs,
     count: int,
     method: str = "bald",
     *,
-    reference: Tensor | None = None,
+    reference: Inputs | None = None,
     likelihood: Likelihood | None = None,
     samples: int | None = None,
     seed: int | None = None,
@@ -132,8 +133,8 @@ def choose(
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if reference is not None and method != "variance":
         raise ArgumentError(f"reference is for the method 'variance', not for {method!r}; leave it out")
-    check_inputs(pool)
-    _check_count(count, len(pool))
+    of.check(pool)
+    _check_count(count, of.count(pool))
     if method == "variance":
         samples = 256 if samples is None else samples
         functions, others = _gaussian_functions(model, pool, reference, likelihood, samples, seed)
@@ -179,7 +180,7 @@ def _spread(groups: Iterator[Group]) -> _Spread:
 
 def _gram(functions: Functions) -> Tensor:
     """G = mean over rows of spread spreadᵀ: (S, S). Any cov(f(x'), f(x))² summed over x' is a quadratic form in it."""
-    total = torch.zeros((), dtype=torch.float64, device=functions.x.device)
+    total = torch.zeros((), dtype=torch.float64, device=functions.device)
 
     def reduce(rows: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
         nonlocal total
@@ -188,7 +189,7 @@ def _gram(functions: Functions) -> Tensor:
         return ()
 
     functions.run(reduce, rows=_rows(functions))
-    return total / len(functions.x)
+    return total / functions.rows
 
 
 def _reduction(spread: Tensor, noise: Tensor, gram: Tensor) -> Tensor:
@@ -220,13 +221,13 @@ def _one_by_one(functions: Functions, gram: Tensor, count: int) -> Tensor:
                 spread = spread - factor * u[:, None] * (u @ spread)[:, None]
                 gram = gram - factor * torch.outer(u, u @ gram)
                 gram = gram - factor * torch.outer(gram @ u, u)
-    return torch.tensor(chosen, device=functions.x.device)
+    return torch.tensor(chosen, device=functions.device)
 
 
 def _gaussian_functions(
     model: nn.Module,
-    pool: Tensor,
-    reference: Tensor | None,
+    pool: Inputs,
+    reference: Inputs | None,
     likelihood: Likelihood | None,
     samples: int,
     seed: int | None,
@@ -243,9 +244,9 @@ def _gaussian_functions(
     if reference is not None:
         others = functions_of(model, reference, samples, likelihood, seed=functions.seed)
         others.source = functions.source  # one that has learned to go function by function does so for both
-    for name, rows in (("pool", functions.x), ("reference", others.x)):
-        if not len(rows):
-            raise ShapeError(f"{name} has shape {tuple(rows.shape)}, without any rows; give at least one")
+    for name, rows in (("pool", functions.rows), ("reference", others.rows)):
+        if not rows:
+            raise ShapeError(f"{name} has no rows; give at least one")
     return functions, others
 
 

@@ -18,6 +18,7 @@ from whvi.nn.model import Several, bayesian_layers
 from whvi.nn.swap import call_with, own_tensors, places
 from whvi.nn.ties import sharing, tied
 from whvi.nn.together import in_one_pass
+from whvi.rows import Inputs, arguments
 
 Module = TypeVar("Module", bound=nn.Module)
 _swapping = threading.RLock()
@@ -143,7 +144,7 @@ class Ensemble(Several):
 
     def functions(
         self,
-        x: Tensor,
+        x: Inputs,
         members: slice | Sequence[int] | None = None,
         *,
         seeds: Tensor | None = None,
@@ -152,7 +153,7 @@ class Ensemble(Several):
         """Outputs of members: (rows, ...) -> (m, rows, ...).
 
         Args:
-            x: inputs, the same for all.
+            x: inputs, the same for all, as the members take them.
             members: which; default all.
             seeds: (m, layers), for members with Bayesian layers; default fresh draws, as the layers have it.
             draws: with seeds, "batch" for one draw of weights for all rows, or "example" for one for each row.
@@ -160,18 +161,19 @@ class Ensemble(Several):
         tensors = self.model_state.tensors(members)
         template, layers = self._templates[0], self.layers
         shape = None if batch_or_example(draws) == "example" else ()
+        positional, keywords = arguments(x)
 
         def one(state: dict[str, Tensor], own: Tensor | None) -> Tensor:
             drawn = {} if own is None else {layer: Draw(own[i], shape) for i, layer in enumerate(layers)}
             with fixing(tied(drawn)):
-                value: Tensor = call_with(template, self._places, state, x)
+                value: Tensor = call_with(template, self._places, state, *positional, **keywords)
             return value
 
         with _swapping:
             found: Tensor = vmap(one, in_dims=(0, None if seeds is None else 0), randomness="different")(tensors, seeds)
         return found
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Inputs) -> Tensor:
         """``functions`` of all members."""
         return self.functions(x)
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from whvi.errors import UnsupportedError
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import describe
+from whvi.rows import Inputs
 
 if TYPE_CHECKING:  # it is a kind of Run
     from whvi.inference.replicas import Replicas
@@ -31,7 +32,7 @@ class Run(ABC):
     """Whether this process writes and speaks for all that share the run; most runs have one process."""
 
     @abstractmethod
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step, with a batch of inputs and checked targets. ``step`` counts from 0.
 
         All randomness comes from torch's generator, also through ``whvi.ops.draw_seed``; ``whvi.fit`` seeds it for each

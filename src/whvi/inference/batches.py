@@ -1,7 +1,7 @@
 """Which rows a step sees: a function of the seed and the step, so that a run can be resumed anywhere."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any
@@ -10,14 +10,18 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 
+from whvi import rows as of
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.elbo import check_rows
 from whvi.inference.seeds import mix, start_generators
 from whvi.likelihoods import Likelihood
+from whvi.rows import Inputs
 
-Transform = Callable[[Tensor], Tensor]
+Transform = Callable[[Any], Any]
 """Inputs of a batch as they are kept -> as the model takes them; may draw, as augmentation does."""
+TARGET = "labels"
+"""The key of the targets in a mapping, unless another is named: as collators of Hugging Face have it."""
 
 
 class Batches(ABC):
@@ -29,7 +33,7 @@ class Batches(ABC):
     """Rows of a step, of all replicas together; None where that is not known."""
 
     @abstractmethod
-    def at(self, step: int) -> tuple[Tensor, Tensor]:
+    def at(self, step: int) -> tuple[Inputs, Tensor]:
         """Inputs and checked targets of a step; steps are asked for in order, from any one on."""
 
     @abstractmethod
@@ -76,7 +80,7 @@ class TensorBatches(Batches):
 
     def __init__(
         self,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         likelihood: Likelihood,
         batch_size: int,
@@ -86,18 +90,18 @@ class TensorBatches(Batches):
     ) -> None:
         check_rows(x, y)
         self.x, self.y = x, likelihood.targets(y)
-        self.n_data = len(x)
+        self.n_data = of.count(x)
         self.seed, self.transform = seed, transform
-        self.stream = RowStream(len(x), whole_number("batch_size", batch_size), seed, replacement)
+        self.stream = RowStream(self.n_data, whole_number("batch_size", batch_size), seed, replacement)
         self.rows = self.stream.batch_size
 
-    def at(self, step: int) -> tuple[Tensor, Tensor]:
+    def at(self, step: int) -> tuple[Inputs, Tensor]:
         """``batch_size`` rows, or all of them."""
         rows = self.stream.at(step)
-        x, y = (self.x, self.y) if rows is None else (self.x[rows], self.y[rows])
+        x, y = (self.x, self.y) if rows is None else (of.take(self.x, rows), self.y[rows])
         if self.transform is not None:
             start_generators(mix(self.seed, "transform", step))
-            x = self.transform(x.clone() if rows is None else x)  # it may write into what it is given
+            x = self.transform(of.mapped(torch.clone, x) if rows is None else x)  # it may write into what it is given
         return x, y
 
     def identity(self) -> dict[str, Any]:
@@ -110,13 +114,13 @@ class StackedBatches(Batches):
 
     def __init__(
         self,
-        data: Sequence[tuple[Tensor, Tensor]],
+        data: Sequence[tuple[Inputs, Tensor]],
         likelihood: Likelihood,
         batch_size: int,
         seeds: Sequence[int],
     ) -> None:
         places: dict[tuple[int, int], int] = {}
-        self.parts: list[tuple[Tensor, Tensor]] = []
+        self.parts: list[tuple[Inputs, Tensor]] = []
         """What several replicas have, as all of a deep ensemble have one data set, is here once."""
         for x, y in data:
             if (id(x), id(y)) not in places:
@@ -124,26 +128,26 @@ class StackedBatches(Batches):
                 places[id(x), id(y)] = len(self.parts)
                 self.parts.append((x, likelihood.targets(y)))
         self.places = [places[id(x), id(y)] for x, y in data]
-        shapes = {(x.shape[1:], y.shape[1:], x.dtype, y.dtype) for x, y in self.parts}
+        shapes = {str(of.form(part)) for part in self.parts}
         if len(shapes) > 1:
-            raise ArgumentError(f"replicas need rows of one shape and dtype, got {sorted(map(str, shapes))}")
-        lengths = [len(x) for x, _ in data]
+            raise ArgumentError(f"replicas need rows of one shape and dtype, got {sorted(shapes)}")
+        lengths = [len(y) for _, y in data]
         self.n_data = lengths[0]
         self.counts = torch.tensor(lengths, dtype=torch.float64)
         size = min(whole_number("batch_size", batch_size), *lengths)
         self.rows = size * len(lengths)
         # One long table, so that a batch of all replicas is one lookup.
-        self.x, self.y = (torch.cat([part[i] for part in self.parts]) for i in (0, 1))
-        begins = list(accumulate((len(x) for x, _ in self.parts), initial=0))
+        self.x, self.y = of.joined(self.parts)
+        begins = list(accumulate((len(y) for _, y in self.parts), initial=0))
         self.first = torch.tensor([begins[place] for place in self.places]).unsqueeze(-1)
         self.streams = [RowStream(n, size, seed) for n, seed in zip(lengths, seeds, strict=True)]
         self._all = torch.stack([torch.arange(size) for _ in lengths])
 
-    def at(self, step: int) -> tuple[Tensor, Tensor]:
+    def at(self, step: int) -> tuple[Inputs, Tensor]:
         """(R, batch_size, ...) of inputs and of targets."""
         chosen = [stream.at(step) for stream in self.streams]
         rows = torch.stack([self._all[r] if c is None else c for r, c in enumerate(chosen)]) + self.first
-        return self.x[rows], self.y[rows]
+        return of.take(self.x, rows), self.y[rows]
 
     def identity(self) -> dict[str, Any]:
         """Rows and hashes of all."""
@@ -157,8 +161,15 @@ class LoaderBatches(Batches):
     Only what persistent workers draw cannot be: torch seeds their generators once.
     """
 
-    def __init__(self, loader: "DataLoader[Any]", likelihood: Likelihood, n_data: int | None, seed: int) -> None:
-        self.loader, self.likelihood, self.seed = loader, likelihood, seed
+    def __init__(
+        self,
+        loader: "DataLoader[Any]",
+        likelihood: Likelihood,
+        n_data: int | None,
+        seed: int,
+        target: str | int | None = None,
+    ) -> None:
+        self.loader, self.likelihood, self.seed, self.target = loader, likelihood, seed, target
         if isinstance(sampler_of(loader), DistributedSampler):
             raise ArgumentError(
                 "the DataLoader has a DistributedSampler, which gives this process a part of the rows; with "
@@ -173,7 +184,7 @@ class LoaderBatches(Batches):
         self._next = 0
         self._batches: Iterator[Any] = iter(())
 
-    def at(self, step: int) -> tuple[Tensor, Tensor]:
+    def at(self, step: int) -> tuple[Inputs, Tensor]:
         """The next batch; batches before the first step that is asked for are passed over."""
         if step < self._next:
             raise ArgumentError(f"step {step} is over; a DataLoader goes forward only")
@@ -183,12 +194,11 @@ class LoaderBatches(Batches):
         while self._next <= step:
             batch = next(self._batches)
             self._next += 1
-        if not isinstance(batch, tuple | list) or len(batch) != 2:
-            raise InputTypeError("a batch of the DataLoader must be a pair (x, y)")
-        check_rows(*batch)
-        if len(batch[0]) > self.n_data:
-            raise ArgumentError(f"a batch has {len(batch[0])} rows, but n_data is {self.n_data}")
-        return batch[0], self.likelihood.targets(batch[1])
+        x, y = split("a batch of the DataLoader", batch, self.target)
+        check_rows(x, y)
+        if len(y) > self.n_data:
+            raise ArgumentError(f"a batch has {len(y)} rows, but n_data is {self.n_data}")
+        return x, self.likelihood.targets(y)
 
     def identity(self) -> dict[str, Any]:
         """Rows of all and of a batch; the rows themselves are not known before they are loaded."""
@@ -251,10 +261,46 @@ def sampler_of(loader: "DataLoader[Any]") -> Any:
     return getattr(loader.batch_sampler, "sampler", loader.sampler)
 
 
-def digest(*tensors: Tensor) -> str:
-    """The sha256 of tensors, with their shapes and dtypes."""
+def split(name: str, data: object, target: str | int | None = None) -> tuple[Inputs, Tensor]:
+    """Inputs and targets of a pair (x, y), of a tuple (x1, x2, ..., y) or of a mapping; each alone is as the model
+    takes it: see ``whvi.rows``.
+
+    Args:
+        name: what an error shall call the data.
+        data: as they come.
+        target: the key of the targets in a mapping, or their place in a tuple; default "labels", or the last.
+
+    >>> split("data", {"tokens": torch.zeros(2, 3), "labels": torch.ones(2)})
+    ({'tokens': tensor([[0., 0., 0.],
+            [0., 0., 0.]])}, tensor([1., 1.]))
+    """
+    if isinstance(data, Mapping):
+        key = TARGET if target is None else target
+        if key not in data or len(data) < 2:
+            names = ", ".join(map(repr, data)) or "nothing"
+            raise ArgumentError(
+                f"{name} has {names}, but must have inputs and a target {key!r}; name the key of the target, target=..."
+            )
+        return {name: part for name, part in data.items() if name != key}, data[key]
+    if not isinstance(data, tuple | list) or len(data) < 2:
+        raise InputTypeError(
+            f"{name} must be a pair (x, y), a tuple (x1, x2, ..., y) or a dict with a target, got {type(data).__name__}"
+        )
+    place = -1 if target is None else target
+    if not isinstance(place, int) or not -len(data) <= place < len(data):
+        raise ArgumentError(f"target is {place!r}, but {name} is a tuple of {len(data)}; give the place of the target")
+    y = data[place]
+    x = [part for i, part in enumerate(data) if i != place % len(data)]
+    return x[0] if len(x) == 1 else tuple(x), y
+
+
+def digest(*values: Inputs) -> str:
+    """The sha256 of tensors, with their shapes and dtypes; of nested ones with the names that they have."""
     found = sha256()
-    for tensor in tensors:
+    for value in values:
+        if not isinstance(value, Tensor):
+            found.update(repr(of.form(value)).encode())
+    for tensor in of.tensors(values):
         found.update(repr((tuple(tensor.shape), str(tensor.dtype))).encode())
         found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return found.hexdigest()

@@ -18,6 +18,7 @@ from whvi.errors import UnsupportedError
 from whvi.inference.algorithm import Terms
 from whvi.ops.noise import SeedsExhausted
 from whvi.ops.torch_private import below_autograd, inductor
+from whvi.rows import mapped
 
 
 def can_compile() -> bool:
@@ -44,14 +45,17 @@ class Compiled:
     def __call__(self, *arguments: Any) -> Any:
         """The function at some arguments; its results have no gradient."""
         tensors: list[Tensor] = []
-        _map(tensors.append, arguments)
+        flags: list[Any] = []
+        mapped(tensors.append, arguments, flags.append)
         shapes = tuple((tensor.shape, tensor.stride(), tensor.dtype, tensor.device) for tensor in tensors)
+        key = shapes, tuple(flags)
         with torch.no_grad():
-            if shapes not in self._graphs:
-                self._graphs[shapes] = self._compile(arguments, tensors)
-            graph, form = self._graphs[shapes]
+            if key not in self._graphs:
+                self._graphs[key] = self._compile(arguments, tensors)
+            graph, form = self._graphs[key]
             with below_autograd():  # the graph has its gradients in it; operators need not ask whether to record any
-                return _filled(form[0], graph(*tensors))
+                found = graph(*tensors)
+                return mapped(lambda _: None, form[0], lambda place: found[place])
 
     def _compile(self, arguments: Any, tensors: list[Tensor]) -> tuple[Callable[..., Any], list[Any]]:
         """A graph from a list of tensors to a list of tensors, and the form of what the function returns."""
@@ -60,13 +64,13 @@ class Compiled:
         def flat(*given: Tensor) -> list[Tensor]:
             found: list[Tensor] = []
             parts = iter(given)
-            result = self.function(*_map(lambda _: next(parts), arguments))
+            result = self.function(*mapped(lambda _: next(parts), arguments))
 
             def place(tensor: Tensor) -> int:
                 found.append(tensor)
                 return len(found) - 1
 
-            form[:] = [_map(place, result)]
+            form[:] = [mapped(place, result)]
             return found
 
         copies = [tensor.clone(memory_format=torch.preserve_format) for tensor in tensors]  # tracing computes, too
@@ -97,7 +101,7 @@ class Gradients:
         fixed: dict[str, Tensor],
         seeds: Callable[[int], Tensor],
         kl_weight: float,
-        *batch: Tensor,
+        *batch: Any,
     ) -> tuple[Terms, list[Tensor]]:
         """The parts, and a gradient for each learned tensor.
 
@@ -119,7 +123,7 @@ class Gradients:
                 self.seeds *= 4
 
     def _differentiate(
-        self, learned: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, kl_weight: Tensor, *batch: Tensor
+        self, learned: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, kl_weight: Tensor, *batch: Any
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
         learned = [tensor.detach().requires_grad_() for tensor in learned]
         log_likelihood, kl = self.bound(learned, fixed, seeds, *batch)
@@ -134,21 +138,3 @@ def _check_deterministic(graph: GraphModule) -> None:
                 f"{node.target} draws from torch's generator, which a compiled graph would do in its own way; "
                 "do not compile, or use layers of whvi, whose noise comes from seeds"
             )
-
-
-def _map(function: Callable[[Tensor], Any], value: Any) -> Any:
-    """The function of each tensor in nested tuples, lists and dictionaries, in the same nesting."""
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, dict):
-        return {name: _map(function, part) for name, part in value.items()}
-    return type(value)(_map(function, part) for part in value)
-
-
-def _filled(form: Any, tensors: list[Tensor]) -> Any:
-    """The nesting of ``form``, with tensors in the places of their numbers."""
-    if isinstance(form, int):
-        return tensors[form]
-    if isinstance(form, dict):
-        return {name: _filled(part, tensors) for name, part in form.items()}
-    return type(form)(_filled(part, tensors) for part in form)

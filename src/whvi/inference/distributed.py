@@ -22,6 +22,7 @@ from whvi.inference.seeds import mix, start_generators
 from whvi.inference.svi import SVI, SVIRun
 from whvi.likelihoods import Likelihood
 from whvi.ops.torch_private import release_processes
+from whvi.rows import Inputs, mapped
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
@@ -168,7 +169,7 @@ class SharedRun(SVIRun):
         # Buffers go to all after each step, and not before the next one: so they are the same when a run ends.
         self.objective = nn.parallel.DistributedDataParallel(self.bound, broadcast_buffers=False)
 
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step, with the noise of this process; the terms are those of the whole batch."""
         if not self.leads:
             start_generators(mix(torch.initial_seed(), self.group.rank))
@@ -176,16 +177,16 @@ class SharedRun(SVIRun):
         self.group.share([*self.model.buffers(), *self.likelihood.buffers()])
         return Terms(*self.group.gather(*terms).mean(0))
 
-    def evaluate(self, x: Tensor, y: Tensor) -> Terms:
+    def evaluate(self, x: Inputs, y: Tensor) -> Terms:
         """The parts of the bound at this process's rows."""
-        rows, size = len(x), self.group.size
+        rows, size = len(y), self.group.size
         if rows < size:
             raise ArgumentError(
                 f"a batch of {rows} rows cannot be divided among {size} processes; make batches larger, or let a "
                 "DataLoader drop the last one"
             )
-        x, y = self.group.part(x), self.group.part(y)
-        terms: Terms = self.objective(x, y, self.n_data * len(x) * size / rows)
+        x, y = mapped(self.group.part, x), self.group.part(y)
+        terms: Terms = self.objective(x, y, self.n_data * len(y) * size / rows)
         return terms
 
     def everyone(self, value: float) -> list[float]:

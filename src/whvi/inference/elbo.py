@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from whvi.arguments import check_inputs, whole_number
+from whvi import rows as of
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.inference.renamed import renamed
 from whvi.inference.schedules import Schedule, at
@@ -15,6 +16,7 @@ from whvi.nn import kl
 from whvi.nn.draws import fixing
 from whvi.nn.together import joint_draws
 from whvi.ops.precision import wide
+from whvi.rows import Inputs
 
 
 @renamed(beta="kl_weight")
@@ -48,7 +50,7 @@ class Elbo:
 def elbo(
     model: nn.Module,
     likelihood: Likelihood,
-    x: Tensor,
+    x: Inputs,
     y: Tensor,
     *,
     n_data: int,
@@ -61,7 +63,7 @@ def elbo(
     Args:
         model: maps inputs to the numbers that the likelihood takes; its Bayesian layers draw.
         likelihood: the law of targets.
-        x: inputs, M rows.
+        x: inputs, M rows: a tensor, a tuple of tensors (arguments of the model) or a dict (keywords).
         y: targets, M of them.
         n_data: N, the rows of the whole data set.
         kl_weight: weight of the KL, or a schedule of it.
@@ -80,43 +82,42 @@ def elbo(
     """
     check_rows(x, y)
     y = likelihood.targets(y)
-    if whole_number("n_data", n_data) < len(x):
+    if whole_number("n_data", n_data) < of.count(x):
         raise ArgumentError(
-            f"n_data is {n_data}, but this batch alone has {len(x)} rows; give the rows of the whole data set"
+            f"n_data is {n_data}, but this batch alone has {of.count(x)} rows; give the rows of the whole data set"
         )
     whole_number("samples", samples)
     return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(kl_weight, step))
 
 
 def expected_log_likelihood(
-    model: nn.Module, likelihood: Likelihood, x: Tensor, y: Tensor, n_data: float | Tensor, samples: int = 1
+    model: nn.Module, likelihood: Likelihood, x: Inputs, y: Tensor, n_data: float | Tensor, samples: int = 1
 ) -> Tensor:
     """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
-    draws = joint_draws(model, samples)
+    rows, draws = of.count(x), joint_draws(model, samples)
     with fixing(draws) if draws else nullcontext():
-        f = model(x if samples == 1 else x.repeat(samples, *(1,) * (x.ndim - 1)))
+        f = of.call(model, of.repeated(x, samples))
     if not isinstance(f, Tensor):
         raise InputTypeError(f"the model must give a torch.Tensor, got {type(f).__name__}; wrap it to give one")
-    if tuple(f.shape) != (samples * len(x), likelihood.features):
+    if tuple(f.shape) != (samples * rows, likelihood.features):
         raise ShapeError(
-            f"the model gives {tuple(f.shape)} for {samples * len(x)} rows, but {type(likelihood).__name__} takes "
-            f"({samples * len(x)}, {likelihood.features}); give the model {likelihood.features} outputs for each row"
+            f"the model gives {tuple(f.shape)} for {samples * rows} rows, but {type(likelihood).__name__} takes "
+            f"({samples * rows}, {likelihood.features}); give the model {likelihood.features} outputs for each row"
         )
     f = wide(f)
     if samples > 1:
         f = f.unflatten(0, (samples, -1))
-    scale = n_data / (len(x) * samples)
+    scale = n_data / (rows * samples)
     return likelihood.log_prob(f, y).sum() * (scale.to(f.dtype) if isinstance(scale, Tensor) else scale)
 
 
-def check_rows(x: Tensor, y: Tensor) -> None:
+def check_rows(x: Inputs, y: Tensor) -> None:
     """Raise the error that says what is wrong with x, or with the lengths of x and y."""
-    check_inputs(x)
+    of.check(x)
     if not isinstance(y, Tensor):
         raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
-    if y.ndim == 0 or len(x) != len(y):
-        raise ShapeError(
-            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but each needs one row for each example"
-        )
-    if len(x) == 0:
+    if y.ndim == 0 or of.count(x) != len(y):
+        given = f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else f"{of.count(x)} rows"
+        raise ShapeError(f"x has {given} and y {tuple(y.shape)}, but each needs one row for each example")
+    if len(y) == 0:
         raise ArgumentError("x and y have no rows; give at least one example")

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import DataLoader
 
-from whvi.arguments import any_whole_number, check_inputs, whole_number
+from whvi import rows as of
+from whvi.arguments import any_whole_number, whole_number
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Members, Run
-from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest
+from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest, split
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, History, Progress
 from whvi.inference.callbacks.base import check_names
 from whvi.inference.loop import Loop, training
@@ -25,11 +26,13 @@ from whvi.inference.svi import SVI
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, describe
 from whvi.nn.parts import check_model_precision
+from whvi.rows import Inputs
 
 if TYPE_CHECKING:
     from whvi.predictive import Prediction
 
-Pair = tuple[Tensor, Tensor]
+Data = Sequence[Any] | Mapping[str, Any]
+"""Inputs and targets in memory: (x, y), (x1, x2, ..., y), or a mapping that has them by name."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,11 @@ class Fit:
     likelihood: Likelihood | None = None
     """Of the model; None where the posterior is an ensemble, which has its own."""
 
-    def predict(self, x: Tensor, samples: int | None = None, **options: Any) -> "Prediction":
+    def predict(self, x: Inputs, samples: int | None = None, **options: Any) -> "Prediction":
         """``whvi.predict`` with the posterior and the likelihood of this fit.
 
         Args:
-            x: (N, ...).
+            x: (N, ...), or several such tensors in a tuple or dict.
             samples: how many functions are drawn. None: 64, or the members of an ensemble.
             options: of ``whvi.predict``.
         """
@@ -62,12 +65,13 @@ class Fit:
 def fit(
     model: nn.Module,
     likelihood: Likelihood,
-    data: "Pair | DataLoader[Any]",
+    data: "Data | DataLoader[Any]",
     *,
     steps: int,
     algorithm: Algorithm | None = None,
     batch_size: int = 64,
     n_data: int | None = None,
+    target: str | int | None = None,
     seed: int = 0,
     transform: Transform | None = None,
     callbacks: Sequence[Callback] = (),
@@ -79,11 +83,13 @@ def fit(
     Args:
         model: maps inputs to the numbers that the likelihood takes.
         likelihood: the distribution of targets; its noise is learned jointly.
-        data: (x, y) tensors, or a DataLoader of such pairs.
+        data: (x, y) tensors, or (x1, x2, ..., y), or a dict of tensors with a target; or a DataLoader of such. Several
+            inputs are the arguments of the model, those of a dict its keywords. x may be a tuple or a dict, too.
         steps: how many updates. A run that is resumed with more steps goes on, unless it was stopped early.
         algorithm: ``SVI()`` by default; or ``MAP()``, ``SGHMC()``, ``Distributed(SVI())``, or your own.
         batch_size: rows of a step, for tensors; all rows when there are fewer.
         n_data: rows of the whole data set, for a DataLoader that does not know.
+        target: the key of the targets where data are dicts, or their place in a tuple; default "labels", or the last.
         seed: of batches and noise: the same seed gives the same bits on the same machine, for one fit at a time (torch
             has one generator for all threads).
         transform: of the inputs of each batch, such as augmentation; for tensors, which may then be of any dtype. It
@@ -113,15 +119,16 @@ def fit(
     if isinstance(data, DataLoader):
         if transform is not None:
             raise ArgumentError("transform is for tensors; let the DataLoader's dataset transform its own rows")
-        batches = LoaderBatches(data, likelihood, n_data, seed)
+        batches = LoaderBatches(data, likelihood, n_data, seed, target)
     else:
         if n_data is not None:
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
-        x, y = _pair("data", data)
-        check_inputs(x)
+        x, y = split("data", data, target)
+        of.check(x)
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
         with torch.random.fork_rng():  # a transform may draw
-            check_model_precision(x if transform is None else transform(x[:1].clone()), model)
+            one = of.mapped(torch.clone, of.take(x, slice(1)))
+            check_model_precision(x if transform is None else transform(one), model)
     algorithm.check_call(whole_number("steps", steps), any(isinstance(c, EarlyStopping) for c in all_callbacks))
     with torch.random.fork_rng():
         torch.manual_seed(mix(seed, "init"))
@@ -148,7 +155,7 @@ def fit(
 def fit_replicas(
     models: Sequence[nn.Module],
     likelihoods: Sequence[Likelihood],
-    data: Sequence[Pair],
+    data: Sequence[Data],
     *,
     steps: int,
     algorithm: Algorithm | Sequence[Algorithm] | None = None,
@@ -162,7 +169,8 @@ def fit_replicas(
 
     Args:
         models, likelihoods: R of each.
-        data: R pairs (x, y), with rows of one shape; their numbers may differ. A batch is no larger than the smallest.
+        data: R pairs (x, y), or as for ``fit``, with rows of one shape; their numbers may differ. A batch is no larger
+            than the smallest.
         algorithm: ``SVI()``, ``MAP()`` or another that has ``init_replicas``, for all; or one for each replica, of one
             kind, which may differ in ``replica_settings`` only: the learning rate and, for the first two, its schedule.
         seeds: one for each replica; default 0, 1, ...
@@ -190,8 +198,9 @@ def fit_replicas(
         )
     for pair in zip(models, likelihoods, strict=True):
         _check_modules(*pair)
-    batches = StackedBatches([_pair("data", pair) for pair in data], likelihoods[0], batch_size, seeds)
-    for model, (x, _) in zip(models, data, strict=True):
+    pairs = [split("data", one) for one in data]
+    batches = StackedBatches(pairs, likelihoods[0], batch_size, seeds)
+    for model, (x, _) in zip(models, pairs, strict=True):
         check_model_precision(x, model)
     check_settings(settings)
     run = type(settings[0]).init_replicas(settings, Members(models, likelihoods, batches.counts, seeds), compile)
@@ -215,7 +224,7 @@ def fit_replicas(
 def deep_ensemble(
     models: Sequence[nn.Module],
     likelihoods: Sequence[Likelihood],
-    data: Pair,
+    data: Data,
     *,
     steps: int,
     algorithm: MAP | None = None,
@@ -229,7 +238,7 @@ def deep_ensemble(
 
     Args:
         models, likelihoods: the members; initialise them differently.
-        data: (x, y).
+        data: (x, y), or as for ``fit``.
         algorithm: ``MAP()`` by default.
         steps, batch_size, seeds, callbacks, compile, old: as for ``fit_replicas``.
     """
@@ -291,9 +300,3 @@ def _go(
         with training(*models):
             seconds = loop.go()
     return Fit(run.posterior(), history, run, seconds, likelihood if modules else None)
-
-
-def _pair(name: str, data: object) -> Pair:
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InputTypeError(f"{name} must be a pair (x, y) of tensors, got {type(data).__name__}")
-    return data[0], data[1]

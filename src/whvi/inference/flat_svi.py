@@ -16,6 +16,7 @@ from whvi.inference.stacked import Flat
 from whvi.inference.svi import SVI, make_optimizer, set_rates, trainable
 from whvi.likelihoods import Likelihood
 from whvi.ops import seeded, seeds_from
+from whvi.rows import Inputs, device
 
 
 class FlatRun(Run):
@@ -40,14 +41,14 @@ class FlatRun(Run):
         self.gradients = Gradients(self._bound)
         self._attached = False
 
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step of the optimizer."""
         self._attach()
         key = torch.initial_seed()  # of this step: the noise is that of layers which draw their seeds themselves
         terms, (self.vector.grad,) = self.gradients(
             [self.vector.detach()],
             self.flat.others,
-            lambda count: seeds_from(key, (count,)).to(x.device),
+            lambda count: seeds_from(key, (count,)).to(device(x)),
             at(self.settings.kl_weight, step),
             x,
             y,
@@ -57,7 +58,7 @@ class FlatRun(Run):
         descend(self.optimizer, [self.vector], self.settings.clip, self.flat.model_size if frozen else None)
         return terms
 
-    def _bound(self, learned: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, x: Tensor, y: Tensor) -> Any:
+    def _bound(self, learned: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, x: Inputs, y: Tensor) -> Any:
         with seeded(seeds, graphs=True):
             return self.flat.call({**self.flat.split(learned[0]), **fixed}, x, y, self.n_data)
 

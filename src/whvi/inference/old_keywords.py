@@ -12,6 +12,7 @@ from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, Every, History, Moment, Progress, TensorBoard
 from whvi.inference.distributed import Distributed
+from whvi.rows import Inputs
 
 Folder = str | PathLike[str]
 
@@ -30,7 +31,7 @@ class OldReplicasKeywords(TypedDict, total=False):
 class OldKeywords(OldReplicasKeywords, total=False):
     """Those of ``fit``."""
 
-    validation: tuple[Tensor, Tensor] | None
+    validation: tuple[Inputs, Tensor] | None
     early_stopping: EarlyStopping | None
     log_dir: Folder | None
     distributed: bool

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from whvi import rows as of
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Members, Run
@@ -22,6 +23,7 @@ from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, differences
 from whvi.ops import seeded, seeds_from
 from whvi.ops.noise import SeedsExhausted
+from whvi.rows import Inputs
 
 
 class Replicas(Run):
@@ -46,7 +48,7 @@ class Replicas(Run):
     def rows(self) -> Tensor:
         """The parameters of all replicas, in the order of ``Flat``: (R, parameters)."""
 
-    def evaluate(self, learned: dict[str, Tensor], x: Tensor, y: Tensor, step: int, *rest: Any) -> Any:
+    def evaluate(self, learned: dict[str, Tensor], x: Inputs, y: Tensor, step: int, *rest: Any) -> Any:
         """The objectives of all replicas, with the noise that each would have alone: (R,) for each of their parts.
 
         Args:
@@ -59,7 +61,7 @@ class Replicas(Run):
         while True:
             try:
                 found = self.at_seeds(
-                    learned, self.fixed, self.seeds_of(step, x, self._seeds), x, y, self.counts.to(x.device), *rest
+                    learned, self.fixed, self.seeds_of(step, x, self._seeds), x, y, self.counts.to(y.device), *rest
                 )
                 self._seeds += not self._enough  # one to spare: a later step may draw targets, too
                 self._enough = True
@@ -69,17 +71,17 @@ class Replicas(Run):
                 for name, value in before.items():
                     self.fixed[name].copy_(value)
 
-    def seeds_of(self, step: int, x: Tensor, count: int) -> Tensor:
+    def seeds_of(self, step: int, x: Inputs, count: int) -> Tensor:
         """What each replica draws its noise from in a step, where x is: (R, count)."""
         seeds = [seeds_from(mix(seed, "step", step), (count,)) for seed in self.seeds]
-        return torch.stack(seeds).to(x.device)
+        return torch.stack(seeds).to(of.device(x))
 
     def at_seeds(
         self,
         learned: dict[str, Tensor],
         fixed: dict[str, Tensor],
         seeds: Tensor,
-        x: Tensor,
+        x: Inputs,
         y: Tensor,
         counts: Tensor,
         *rest: Any,
@@ -87,11 +89,12 @@ class Replicas(Run):
     ) -> Any:
         """The objectives as a function of all that changes from step to step; ``graphs`` is that of ``ops.seeded``."""
 
-        def one(learned: dict[str, Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Tensor) -> Any:
+        def one(learned: dict[str, Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Any) -> Any:
             with seeded(seeds, graphs=graphs):
                 return self.flats[0].call({**learned, **fixed}, *batch, *rest)
 
-        return vmap(one, randomness="different")(learned, fixed, seeds, x, y, counts)
+        dims = (0, 0, 0, of.mapped(lambda _: 0, x, lambda _: None), 0, 0)
+        return vmap(one, dims, randomness="different")(learned, fixed, seeds, x, y, counts)
 
     @torch.no_grad()
     def finish(self, part: str = "") -> None:

@@ -22,6 +22,7 @@ from whvi.likelihoods import Likelihood
 from whvi.nn.model import bayesian_layers
 from whvi.nn.parts import BATCH_NORMS
 from whvi.ops import draw_seed, normal
+from whvi.rows import Inputs
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,10 @@ class Chains(Run):
         self._centre[: self._stacked.model_size] = 0.0
         self._kept: deque[Tensor] = deque(maxlen=settings.keep)
 
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step of all chains with one batch; terms are means over chains, at the place they come from."""
-        if not 1 <= len(x) <= self.n_data:
-            raise ArgumentError(f"the batch has {len(x)} rows, but must have from 1 to n_data = {self.n_data}")
+        if not 1 <= len(y) <= self.n_data:
+            raise ArgumentError(f"the batch has {len(y)} rows, but must have from 1 to n_data = {self.n_data}")
         log_likelihood, gradient = self._stacked.log_likelihood(self._position, x, y, self.n_data)
         if not log_likelihood.isfinite().all():
             raise ArgumentError(
@@ -168,7 +169,7 @@ class Chains(Run):
         moving = slice(None) if step >= self.likelihood.frozen_steps else slice(self._stacked.model_size)
         if step < self.settings.burn_in:
             self._adapt(uphill, moving)
-        self._move(uphill, moving, self.settings.gradient_noise if len(x) < self.n_data else 0.0)
+        self._move(uphill, moving, self.settings.gradient_noise if len(y) < self.n_data else 0.0)
         after = step - self.settings.burn_in + 1
         if after > 0 and after % self.settings.thin == 0:
             self._kept.append(self._position.clone())

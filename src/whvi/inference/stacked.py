@@ -13,6 +13,7 @@ from whvi.inference.elbo import expected_log_likelihood
 from whvi.likelihoods import Likelihood
 from whvi.nn.swap import call_with, own_tensors, places
 from whvi.ops import draw_seed, normal
+from whvi.rows import Inputs
 
 MODEL, LIKELIHOOD = "model.", "likelihood."
 
@@ -96,7 +97,7 @@ class Stacked(Flat):
         like = self.flat()
         return torch.cat([like.new_full((size,), value) for size, value in zip(self.sizes, values, strict=True)])
 
-    def log_likelihood(self, rows: Tensor, x: Tensor, y: Tensor, n_data: int) -> tuple[Tensor, Tensor]:
+    def log_likelihood(self, rows: Tensor, x: Inputs, y: Tensor, n_data: int) -> tuple[Tensor, Tensor]:
         """Of all data, estimated from a batch, at each copy: (copies); and its gradient (copies, parameters)."""
         rows = rows.detach().requires_grad_()
         with torch.enable_grad():

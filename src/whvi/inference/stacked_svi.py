@@ -13,6 +13,7 @@ from whvi.inference.optimizer_state import optimizer_numbers, optimizer_tensors,
 from whvi.inference.replicas import Replicas
 from whvi.inference.schedules import at
 from whvi.inference.svi import SVI, make_optimizer, set_rates
+from whvi.rows import Inputs
 
 
 class StackedRun(Replicas):
@@ -42,7 +43,7 @@ class StackedRun(Replicas):
         check_groups(self.optimizer, len(self.groups))
         self.gradients = Gradients(self._bound) if compiled else None
 
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
         terms = self._differentiate(x, y, step)
         set_rates(self.optimizer, *(at(one.schedule, step) for one, _ in self.groups))
@@ -50,7 +51,7 @@ class StackedRun(Replicas):
         descend(self.optimizer, self.matrices, self.settings[0].clip, self.flats[0].model_size if frozen else None)
         return terms
 
-    def _differentiate(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def _differentiate(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """Give the matrices their gradients; the parts of the bound, (R,) each."""
         weight = at(self.settings[0].kl_weight, step)
         if self.gradients is None:
@@ -65,13 +66,13 @@ class StackedRun(Replicas):
             weight,
             x,
             y,
-            self.counts.to(x.device),
+            self.counts.to(y.device),
         )
         for matrix, gradient in zip(self.matrices, gradients, strict=True):
             matrix.grad = gradient
         return terms
 
-    def _bound(self, matrices: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Tensor) -> Any:
+    def _bound(self, matrices: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Any) -> Any:
         """The parts of the bound as a function of all that changes from step to step."""
         return self.at_seeds(self.flats[0].split(self._in_order(matrices)), fixed, seeds, *batch, graphs=True)
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from whvi import rows as of
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Members, Run, Terms
@@ -18,6 +19,7 @@ from whvi.inference.schedules import PowerDecay, Schedule, at
 from whvi.inference.stacked import Objective
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
+from whvi.rows import Inputs
 
 if TYPE_CHECKING:  # they need this file
     from whvi.inference.flat_svi import FlatRun
@@ -33,9 +35,9 @@ class Bound(Objective):
         super().__init__(model, likelihood)
         self.settings = settings
 
-    def forward(self, x: Tensor, y: Tensor, n_data: float | Tensor) -> Terms:
+    def forward(self, x: Inputs, y: Tensor, n_data: float | Tensor) -> Terms:
         """For a batch of a data set of ``n_data`` rows; the weight of the KL is left to the step."""
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+        with torch.autocast(of.device(x).type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             log_likelihood = expected_log_likelihood(self.model, self.likelihood, x, y, n_data, self.settings.samples)
         return Terms(log_likelihood, self.prior_term())
 
@@ -111,7 +113,7 @@ class SVIRun(Run):
         self.parameters = trainable(model, likelihood)
         self.optimizer = make_optimizer(settings, self.parameters)
 
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step of the optimizer."""
         settings = self.settings
         log_likelihood, kl = self.evaluate(x, y)
@@ -132,7 +134,7 @@ class SVIRun(Run):
                 parameter.copy_(value)  # an optimizer with weight decay moves what has no gradient, too
         return Terms(log_likelihood.detach(), kl.detach())
 
-    def evaluate(self, x: Tensor, y: Tensor) -> Terms:
+    def evaluate(self, x: Inputs, y: Tensor) -> Terms:
         """The parts of the bound at a batch."""
         terms: Terms = self.bound(x, y, self.n_data)
         return terms

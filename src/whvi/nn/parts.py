@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from whvi.arguments import positive_number
 from whvi.errors import ArgumentError, DtypeError, ShapeError
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Point, Posterior, Prior
+from whvi.rows import Inputs, tensors
 
 UNIT_PRIOR = GaussianPrior(1.0)
 BATCH_NORMS = (
@@ -59,8 +60,8 @@ def check_precision(x: Tensor, dtype: torch.dtype) -> None:
         )
 
 
-def check_model_precision(x: Tensor, model: nn.Module) -> None:
-    """``check_precision`` for all layers of a model, where its parameters have one dtype and x is not of whole numbers.
+def check_model_precision(x: Inputs, model: nn.Module) -> None:
+    """``check_precision`` for all layers of a model, where its parameters have one dtype, and what of x is floating.
 
     >>> try:
     ...     check_model_precision(torch.zeros(1, 2, dtype=torch.float64), nn.Linear(2, 1))
@@ -69,8 +70,11 @@ def check_model_precision(x: Tensor, model: nn.Module) -> None:
     x has dtype torch.float64, but the layer has torch.float32
     """
     dtypes = {parameter.dtype for parameter in model.parameters()}
-    if x.is_floating_point() and len(dtypes) == 1:
-        check_precision(x, dtypes.pop())
+    if len(dtypes) == 1:
+        (dtype,) = dtypes
+        for tensor in tensors(x):
+            if tensor.is_floating_point():
+                check_precision(tensor, dtype)
 
 
 def unit_pairs(*vectors: nn.Module | None) -> dict[nn.Module, Prior | Tensor]:

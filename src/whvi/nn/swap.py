@@ -49,8 +49,10 @@ def places(module: nn.Module, names: Mapping[int, str] | None = None) -> dict[st
     return found
 
 
-def call_with(module: nn.Module, where: Mapping[str, str], tensors: Mapping[str, Tensor], *arguments: Any) -> Any:
-    """``module(*arguments)`` with other tensors, by name, at all places where they stand.
+def call_with(
+    module: nn.Module, where: Mapping[str, str], tensors: Mapping[str, Tensor], *arguments: Any, **keywords: Any
+) -> Any:
+    """``module(*arguments, **keywords)`` with other tensors, by name, at all places where they stand.
 
     ``functional_call`` with its own search for ties replaces the tensors of a module with two names twice, and leaves
     the wrong ones behind.
@@ -61,4 +63,4 @@ def call_with(module: nn.Module, where: Mapping[str, str], tensors: Mapping[str,
         tensors: those that are replaced.
     """
     placed = {place: tensors[name] for place, name in where.items() if name in tensors}
-    return functional_call(module, placed, arguments, tie_weights=False)
+    return functional_call(module, placed, arguments, keywords, tie_weights=False)

@@ -5,20 +5,23 @@ from math import prod
 
 from torch import Tensor, nn
 
+from whvi.rows import Inputs, tensors
+
 PIECE = 1 << 19
 """Numbers in the widest activation of a piece, about: measured; with less, overhead counts, with more, caches miss."""
 KEPT = 1 << 20
 """Numbers that all functions give for a chunk of rows, at most: quantiles hold them at once."""
 
 
-def default_rows(model: nn.Module, x: Tensor, functions: int) -> int:
+def default_rows(model: nn.Module, x: Inputs, functions: int) -> int:
     """Rows in a chunk whose widest activation, of so many functions at once, is about a piece: at least one.
 
     >>> import torch
     >>> default_rows(nn.Linear(4, 64), torch.zeros(10, 4), 16)
     512
     """
-    return max(1, PIECE // (functions * max(1, *_widths(model, x))))
+    widest = max(width for tensor in tensors(x) for width in _widths(model, tensor))
+    return max(1, PIECE // (functions * max(1, widest)))
 
 
 def kept_rows(functions: int, numbers: int) -> int:

@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from whvi import rows as of
 from whvi.ensemble import Ensemble
 from whvi.errors import InputTypeError, ShapeError
 from whvi.likelihoods import Likelihood
@@ -18,6 +19,7 @@ from whvi.ops import seeds_from
 from whvi.posterior.base import wide
 from whvi.predictive.chunks import default_rows, kept_rows
 from whvi.predictive.state import Snapshot, evaluating
+from whvi.rows import Inputs
 
 GROUP = 16
 """Functions that are evaluated at once. It is fixed, so that a function depends on the seed alone."""
@@ -54,7 +56,7 @@ class Source(ABC):
         """How many functions there are to evaluate."""
 
     @abstractmethod
-    def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
+    def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
         """(functions, rows, ...) for each group; a seed for each group and layer."""
 
     def separate(self) -> bool:
@@ -84,9 +86,9 @@ class Network(Source):
         """A model without Bayesian layers is one function."""
         return self.samples if self.layers else 1
 
-    def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
+    def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
         """The batch, repeated for each function of a group; or function by function, each with a seed of its own."""
-        rows, example = x.shape[0], draws == "example"
+        rows, example = of.count(x), draws == "example"
         batch, each = x, 0
         for group, own in zip(groups, seeds.unbind(), strict=True):
             size = len(group)
@@ -97,26 +99,26 @@ class Network(Source):
             if wanted != each:
                 batch, each = _repeated(x, wanted, size), wanted
             shape, counted = (None, size * each) if example else ((size,), each)
-            y = self._pass(batch[: size * each], own, shape, counted)
+            y = self._pass(of.take(batch, slice(size * each)), own, shape, counted)
             self._probed = True
             yield y.unflatten(0, (size, each))[:, :rows]
 
-    def _probe(self, x: Tensor, size: int, seeds: Tensor) -> int:
+    def _probe(self, x: Inputs, size: int, seeds: Tensor) -> int:
         """Rows of the first pass: an odd number, so that powers of two are not mistaken for rows of 16 functions."""
         functions, rows = min(size, _PROBE[0]), _PROBE[1]
-        if x.shape[0] >= rows:
-            return x.shape[0] | 1
+        if of.count(x) >= rows:
+            return of.count(x) | 1
         self._pass(_repeated(x, rows, functions), seeds, (functions,), rows)
-        return x.shape[0]
+        return of.count(x)
 
-    def _pass(self, x: Tensor, seeds: Tensor, shape: Shape | None, rows: int) -> Tensor:
+    def _pass(self, x: Inputs, seeds: Tensor, shape: Shape | None, rows: int) -> Tensor:
         """The model at draws of this shape: (batch, ...) -> (batch, ...)."""
         draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
         with fixing(tied(draws)):
-            y = self.module(x)
+            y = of.call(self.module, x)
         if not isinstance(y, Tensor):
             raise InputTypeError(f"the model must give a torch.Tensor, got {type(y).__name__}")
-        _check_rows(y.shape, x.shape[0])
+        _check_rows(y.shape, of.count(x))
         return y
 
     def separate(self) -> bool:
@@ -144,12 +146,12 @@ class Members(Source):
         """Members that do not draw are evaluated once."""
         return len(self.order)
 
-    def outputs(self, x: Tensor, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
+    def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
         """All members of a group at once."""
         for group, own in zip(groups, seeds.unbind(), strict=True):
             each = own + torch.arange(len(group), device=own.device).unsqueeze(-1)
             y = self.ensemble.functions(x, self._of(group), seeds=each, draws=draws)
-            _check_rows(y.shape[1:], x.shape[0])
+            _check_rows(y.shape[1:], of.count(x))
             yield y
 
     def likelihood(self, functions: range) -> Likelihood | None:
@@ -165,7 +167,7 @@ class Functions:
 
     Args:
         source: what they come from.
-        x: (N, ...).
+        x: (N, ...), one tensor or several.
         draws: "batch", a draw of weights for each function, or "example", one for each function and row.
         batch_rows: rows in a chunk; default what suits the caches.
         seed: of everything that is drawn.
@@ -175,12 +177,13 @@ class Functions:
     of the block plus i.
     """
 
-    def __init__(self, source: Source, x: Tensor, draws: str, batch_rows: int | None, seed: int) -> None:
+    def __init__(self, source: Source, x: Inputs, draws: str, batch_rows: int | None, seed: int) -> None:
         self.source, self.x, self.count, self.draws, self.seed = source, x, source.count(), draws, seed
         self.likelihood = source.likelihood(range(self.count))
+        self.rows, self.device = of.count(x), of.device(x)
         self.batch_rows = batch_rows or default_rows(source.architecture, x, min(self.count, GROUP))
         self._given_rows = batch_rows is not None
-        parts: dict[str, nn.Module | Tensor] = {"the model": source.module, "x": x}
+        parts: dict[str, nn.Module | Inputs] = {"the model": source.module, "x": x}
         self.snapshot = Snapshot(parts if source.given is None else {**parts, "the likelihood": source.given})
         if batch_rows is None and draws == "example":  # the functions depend on the chunks, so they must be small now
             features = self._features() if self.likelihood is None else self.likelihood.features
@@ -211,21 +214,22 @@ class Functions:
         return self.batch_rows if fixed else min(self.batch_rows, kept_rows(self.count, numbers))
 
     def _run(self, reduce: Reduce, count: int, batch_rows: int) -> tuple[Tensor, ...]:
-        rows, x = self.x.shape[0], self._rows()
+        x = self._rows()
+        rows = of.count(x)
         groups = [range(start, min(start + GROUP, count)) for start in range(0, count, GROUP)]
-        seeds = seeds_from(self.seed, (len(groups), len(self.source.layers))).to(x.device)
+        seeds = seeds_from(self.seed, (len(groups), len(self.source.layers))).to(self.device)
         found: list[Tensor] = []
         with torch.no_grad(), evaluating(self.source.module):
-            starts = range(0, x.shape[0], batch_rows)
+            starts = range(0, rows, batch_rows)
             for start, key in zip(starts, self._keys(len(starts)), strict=True):
-                chunk = slice(start, min(start + batch_rows, x.shape[0]))
-                parts = reduce(chunk, self._groups(x[chunk], groups, seeds + key))
-                found = found or [part.new_empty((x.shape[0], *part.shape[1:])) for part in parts]
+                chunk = slice(start, min(start + batch_rows, rows))
+                parts = reduce(chunk, self._groups(of.take(x, chunk), groups, seeds + key))
+                found = found or [part.new_empty((rows, *part.shape[1:])) for part in parts]
                 for whole, part in zip(found, parts, strict=True):
                     whole[chunk] = part
-        return tuple(whole[:rows] for whole in found)
+        return tuple(whole[: self.rows] for whole in found)
 
-    def _groups(self, x: Tensor, groups: list[range], seeds: Tensor) -> Iterator[Group]:
+    def _groups(self, x: Inputs, groups: list[range], seeds: Tensor) -> Iterator[Group]:
         for group, f in zip(groups, self.source.outputs(x, groups, seeds, self.draws), strict=True):
             likelihood = self.source.likelihood(group)
             if likelihood is not None:
@@ -233,14 +237,14 @@ class Functions:
                 likelihood.check(f)
             yield Group(wide(f), likelihood)
 
-    def _rows(self) -> Tensor:
-        return self.x if len(self.x) else self.x.new_zeros((1, *self.x.shape[1:]))
+    def _rows(self) -> Any:
+        return self.x if self.rows else of.mapped(lambda tensor: tensor.new_zeros((1, *tensor.shape[1:])), self.x)
 
     def _features(self) -> int:
         """Numbers that a function gives for a row."""
         with torch.no_grad(), evaluating(self.source.module):
-            seeds = seeds_from(self.seed, (1, len(self.source.layers))).to(self.x.device)
-            (f,) = self.source.outputs(self._rows()[:1], [range(1)], seeds, self.draws)
+            seeds = seeds_from(self.seed, (1, len(self.source.layers))).to(self.device)
+            (f,) = self.source.outputs(of.take(self._rows(), slice(1)), [range(1)], seeds, self.draws)
         return f.numel()
 
     def _keys(self, chunks: int) -> list[int]:
@@ -249,11 +253,9 @@ class Functions:
         return keys
 
 
-def _repeated(x: Tensor, rows: int, times: int) -> Tensor:
+def _repeated(x: Inputs, rows: int, times: int) -> Any:
     """x with so many rows, some of them again if it has fewer, and all that several times: (times * rows, ...)."""
-    if rows > x.shape[0]:
-        x = x[torch.arange(rows, device=x.device) % x.shape[0]]
-    return x.expand(times, *x.shape).flatten(0, 1)
+    return of.repeated(of.filled_up(x, rows), times)
 
 
 def _check_rows(shape: torch.Size, rows: int) -> None:

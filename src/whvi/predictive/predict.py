@@ -1,9 +1,9 @@
 """Predictions of a model."""
 
-from torch import Tensor, nn
+from torch import nn
 
+from whvi import rows as of
 from whvi.arguments import any_whole_number, whole_number
-from whvi.arguments import check_inputs as check_inputs
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.likelihoods import Likelihood
@@ -12,11 +12,12 @@ from whvi.nn.parts import check_model_precision
 from whvi.ops import draw_seed
 from whvi.predictive.functions import Functions, Members, Network, Source
 from whvi.predictive.prediction import Prediction
+from whvi.rows import Inputs
 
 
 def predict(
     model: nn.Module,
-    x: Tensor,
+    x: Inputs,
     samples: int | None = 64,
     *,
     likelihood: Likelihood | None = None,
@@ -32,7 +33,8 @@ def predict(
             are spread over it. Members with Bayesian layers take turns. Bayesian layers that see rows on their first
             axis are evaluated for 16 functions at once, others (a transposed input, a table of the model's own) for one
             at a time; rows and positions may be flattened into that axis, but rows must come first.
-        x: (N, ...), finite; with no rows, all fields are empty.
+        x: (N, ...), finite; with no rows, all fields are empty. Or several such tensors: a tuple, the arguments of the
+            model, or a dict, its keywords (``{"input_ids": ..., "attention_mask": ...}``).
         samples: how many functions are drawn. None: 64, or the members of an ensemble.
         likelihood: default ``model.likelihood``, if there is one, or the ensemble's own. Without one, the mean and the
             spread are those of the functions.
@@ -66,7 +68,7 @@ def predict(
 
 def functions_of(
     model: nn.Module,
-    x: Tensor,
+    x: Inputs,
     samples: int | None,
     likelihood: Likelihood | None = None,
     draws: str = "batch",
@@ -84,7 +86,7 @@ def functions_of(
         seed = any_whole_number("seed", seed)
         if not -(2**63) <= seed < 2**63:
             raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
-    check_inputs(x)
+    of.check(x)
     check_model_precision(x, model)
     source = _source(model, likelihood, samples)
     seed = int(draw_seed()) if seed is None else seed

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from whvi.errors import UnsupportedError
 from whvi.ops.torch_private import version
+from whvi.rows import Inputs, tensors
 
 _switching = threading.RLock()
 """Flags belong to a module, not to a thread: who finds a model in training mode holds this until it is back there."""
@@ -46,7 +47,7 @@ class Snapshot:
     """Which tensors there are, how often each was written to, and a sum of its bits: nothing is copied.
 
     Args:
-        parts: modules and tensors, by what an error shall call them.
+        parts: modules and inputs, by what an error shall call them.
 
     >>> layer = nn.Linear(2, 2)
     >>> snapshot = Snapshot({"the model": layer})
@@ -58,7 +59,7 @@ class Snapshot:
     whvi.errors.UnsupportedError: the model has changed since this prediction was made; predict again
     """
 
-    def __init__(self, parts: Mapping[str, nn.Module | Tensor]) -> None:
+    def __init__(self, parts: Mapping[str, nn.Module | Inputs]) -> None:
         self._parts = parts
         self._marks = {name: _marks(part) for name, part in parts.items()}
 
@@ -69,10 +70,10 @@ class Snapshot:
                 raise UnsupportedError(f"{name} has changed since this prediction was made; predict again")
 
 
-def _marks(part: nn.Module | Tensor) -> list[tuple[int, int, int, int]]:
-    tensors = [part] if isinstance(part, Tensor) else [*part.parameters(), *part.buffers()]
+def _marks(part: nn.Module | Inputs) -> list[tuple[int, int, int, int]]:
+    all_of = [*part.parameters(), *part.buffers()] if isinstance(part, nn.Module) else tensors(part)
     # Tensors of inference mode do not count their versions.
-    return [(id(t), t.data_ptr(), 0 if t.is_inference() else version(t), _content(t)) for t in tensors]
+    return [(id(t), t.data_ptr(), 0 if t.is_inference() else version(t), _content(t)) for t in all_of]
 
 
 def _content(tensor: Tensor) -> int:

@@ -14,6 +14,7 @@ from whvi.inference.callbacks.base import Callback, Moment
 from whvi.inference.elbo import check_rows
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Likelihood
+from whvi.rows import Inputs
 
 
 class EarlyStopping(Callback):
@@ -40,7 +41,7 @@ class EarlyStopping(Callback):
         patience: int = 10,
         margin: float = 0.0,
         samples: int = 16,
-        validation: tuple[Tensor, Tensor] | None = None,
+        validation: tuple[Inputs, Tensor] | None = None,
     ) -> None:
         if monitor not in ("elbo", "mnll"):
             raise ArgumentError(f"monitor must be 'elbo' or 'mnll', got {monitor!r}")
@@ -54,7 +55,7 @@ class EarlyStopping(Callback):
         """Of the best look."""
         self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
 
-    def on(self, validation: tuple[Tensor, Tensor]) -> Self:
+    def on(self, validation: tuple[Inputs, Tensor]) -> Self:
         """The same, with validation rows."""
         found = copy(self)
         found.validation = validation

@@ -19,6 +19,7 @@ from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.model import bayesian_layers
 from whvi.posterior.base import wide
+from whvi.rows import Inputs
 from whvi_paper.baselines.noisy_kfac.calls import LayerCalls
 from whvi_paper.baselines.noisy_kfac.curvature import BUFFERS, Curvature, gaussian_layers
 from whvi_paper.baselines.noisy_kfac.natural import NaturalSteps
@@ -118,7 +119,7 @@ class CurvedObjective(Objective):
         self.others = (nn.ModuleList(others),)  # in a tuple: they are parts of the model, and of nothing else
 
     def forward(
-        self, x: Tensor, y: Tensor, n_data: int | Tensor, record: LayerCalls, curved: bool
+        self, x: Inputs, y: Tensor, n_data: int | Tensor, record: LayerCalls, curved: bool
     ) -> tuple[Tensor, ...]:
         """What ``Evaluate`` gives."""
         log_likelihood = expected_log_likelihood(self.model, self.likelihood, x, y, n_data)
@@ -147,7 +148,7 @@ class NoisyKFACRun(Run):
         others = [p for p in trainable(model, likelihood) if id(p) not in means]
         self.steps = NaturalSteps(settings, layers, others, list(likelihood.parameters()), count, rate)
 
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step."""
 
         def evaluate(record: LayerCalls, curved: bool) -> tuple[Tensor, ...]:

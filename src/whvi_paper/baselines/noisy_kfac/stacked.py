@@ -9,6 +9,7 @@ from torch import Tensor
 from whvi.inference.algorithm import Members, Terms
 from whvi.inference.replicas import Replicas
 from whvi.inference.stacked import LIKELIHOOD, MODEL
+from whvi.rows import Inputs
 from whvi_paper.baselines.noisy_kfac.algorithm import CurvedObjective, NoisyKFAC
 from whvi_paper.baselines.noisy_kfac.calls import LayerCalls
 from whvi_paper.baselines.noisy_kfac.curvature import BUFFERS, Curvature, gaussian_layers
@@ -47,7 +48,7 @@ class StackedKFACRun(Replicas):
             rates=torch.tensor([one.learning_rate for one in settings], dtype=torch.float64),
         )
 
-    def update(self, x: Tensor, y: Tensor, step: int) -> Terms:
+    def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step of all replicas: x (R, M, ...), y (R, M, ...)."""
         model, likelihood = self.pairs[0]
 
