@@ -15,6 +15,7 @@ from whvi.nn import BayesianLayer, Draw
 from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.draws import batch_or_example, fixing
 from whvi.nn.model import Several, bayesian_layers
+from whvi.nn.outputs import tensor_of
 from whvi.nn.swap import call_with, own_tensors, places
 from whvi.nn.ties import sharing, tied
 from whvi.nn.together import in_one_pass
@@ -166,8 +167,7 @@ class Ensemble(Several):
         def one(state: dict[str, Tensor], own: Tensor | None) -> Tensor:
             drawn = {} if own is None else {layer: Draw(own[i], shape) for i, layer in enumerate(layers)}
             with fixing(tied(drawn)):
-                value: Tensor = call_with(template, self._places, state, *positional, **keywords)
-            return value
+                return tensor_of(call_with(template, self._places, state, *positional, **keywords))
 
         with _swapping:
             found: Tensor = vmap(one, in_dims=(0, None if seeds is None else 0), randomness="different")(tensors, seeds)

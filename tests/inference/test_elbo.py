@@ -85,12 +85,3 @@ def test_it_is_a_bound(data: tuple[Tensor, Tensor]) -> None:
     root = layer.g.covariance_root().detach()
     exact = problem.elbo(layer.g.mean.detach(), root @ root.mT)
     assert abs(bounds.mean() - exact) < 4 * error
-
-
-def test_a_model_that_gives_several_tensors_is_named() -> None:
-    class Two(nn.Module):
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-            return x, x
-
-    with pytest.raises(whvi.WhviError, match=r"must give a torch.Tensor, got tuple"):
-        elbo(Two(), Gaussian(), torch.ones(2, 1), torch.ones(2, 1), n_data=2)

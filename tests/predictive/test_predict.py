@@ -351,7 +351,8 @@ def holes(value: float) -> Tensor:
         ({"likelihood": "gaussian"}, InputTypeError, "Likelihood"),
         ({"likelihood": Gaussian(3)}, ShapeError, "give the model 3 outputs"),
         ({"model": nn.Flatten(0)}, ShapeError, "a row for each"),
-        ({"model": nn.LSTM(3, 2)}, InputTypeError, "must give a torch.Tensor"),
+        ({"output": "logits"}, InputTypeError, "output must be a function"),
+        ({"output": lambda f: [f]}, InputTypeError, "output must give a torch.Tensor, got list"),
     ],
 )
 def test_errors_say_what_is_wrong(arguments: dict[str, Any], error: type[WhviError], message: str) -> None:

@@ -14,6 +14,7 @@ from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
 from whvi.nn.draws import fixing
+from whvi.nn.outputs import Output, tensor_of, with_output
 from whvi.nn.together import joint_draws
 from whvi.ops.precision import wide
 from whvi.rows import Inputs
@@ -57,6 +58,7 @@ def elbo(
     kl_weight: float | Schedule = 1.0,
     step: int = 0,
     samples: int = 1,
+    output: Output | None = None,
 ) -> Elbo:
     """The evidence lower bound of a model, estimated from a batch.
 
@@ -69,6 +71,8 @@ def elbo(
         kl_weight: weight of the KL, or a schedule of it.
         step: where in the schedule.
         samples: draws for each row.
+        output: from what the model returns to the tensor that the likelihood takes; default a tensor as it is, an
+            object's ``logits``, or the first of a tuple.
 
     Law: E[elbo(...).bound] <= log p(all targets), for batches drawn uniformly.
 
@@ -87,6 +91,7 @@ def elbo(
             f"n_data is {n_data}, but this batch alone has {of.count(x)} rows; give the rows of the whole data set"
         )
     whole_number("samples", samples)
+    model = with_output(model, output)
     return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(kl_weight, step))
 
 
@@ -96,9 +101,7 @@ def expected_log_likelihood(
     """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
     rows, draws = of.count(x), joint_draws(model, samples)
     with fixing(draws) if draws else nullcontext():
-        f = of.call(model, of.repeated(x, samples))
-    if not isinstance(f, Tensor):
-        raise InputTypeError(f"the model must give a torch.Tensor, got {type(f).__name__}; wrap it to give one")
+        f = tensor_of(of.call(model, of.repeated(x, samples)))
     if tuple(f.shape) != (samples * rows, likelihood.features):
         raise ShapeError(
             f"the model gives {tuple(f.shape)} for {samples * rows} rows, but {type(likelihood).__name__} takes "

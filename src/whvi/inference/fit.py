@@ -25,6 +25,7 @@ from whvi.inference.seeds import mix
 from whvi.inference.svi import SVI
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, describe
+from whvi.nn.outputs import Output, with_output
 from whvi.nn.parts import check_model_precision
 from whvi.rows import Inputs
 
@@ -40,7 +41,8 @@ class Fit:
     """The result of a fit."""
 
     posterior: nn.Module
-    """What to predict with: the model that was given, or an ``Ensemble`` of what was sampled or trained."""
+    """What to predict with: the model that was given (with its ``output``), or an ``Ensemble`` of what was sampled or
+    trained."""
     history: History
     run: Run
     seconds: float
@@ -74,6 +76,7 @@ def fit(
     target: str | int | None = None,
     seed: int = 0,
     transform: Transform | None = None,
+    output: Output | None = None,
     callbacks: Sequence[Callback] = (),
     compile: bool = False,
     **old: Unpack[OldKeywords],
@@ -94,6 +97,8 @@ def fit(
             has one generator for all threads).
         transform: of the inputs of each batch, such as augmentation; for tensors, which may then be of any dtype. It
             may draw from torch's generator. Part of what a checkpoint is checked by, so make it a dataclass.
+        output: from what the model returns to the tensor that the likelihood takes; default a tensor as it is, an
+            object's ``logits``, or the first of a tuple. It stays with the posterior that the fit gives.
         callbacks: what the fit does besides its steps: ``Checkpoint(folder)``, ``EarlyStopping(validation=(x, y))``,
             ``Every(100, function)``, ``History(every=10)``, ``Progress(show=False)``, ``TensorBoard(folder)``, or your
             own subclass of ``Callback``. A terminal has a progress bar without being asked.
@@ -109,6 +114,7 @@ def fit(
     50
     """
     _check_modules(model, likelihood)
+    model = with_output(model, output)
     seed = any_whole_number("seed", seed)
     algorithm, more = in_new_words("fit", algorithm, old)
     all_callbacks = _callbacks([*callbacks, *more])
@@ -161,6 +167,7 @@ def fit_replicas(
     algorithm: Algorithm | Sequence[Algorithm] | None = None,
     batch_size: int = 64,
     seeds: Sequence[int] | None = None,
+    output: Output | None = None,
     callbacks: Sequence[Callback] = (),
     compile: bool = False,
     **old: Unpack[OldReplicasKeywords],
@@ -174,7 +181,7 @@ def fit_replicas(
         algorithm: ``SVI()``, ``MAP()`` or another that has ``init_replicas``, for all; or one for each replica, of one
             kind, which may differ in ``replica_settings`` only: the learning rate and, for the first two, its schedule.
         seeds: one for each replica; default 0, 1, ...
-        steps, batch_size, callbacks, old: as for ``fit``; there is no early stopping.
+        steps, batch_size, output, callbacks, old: as for ``fit``; there is no early stopping.
         compile: make the step one graph first, by torch's Inductor and a C++ compiler. It takes some ten seconds, and
             then a step of small networks a half to a quarter of its time; results differ by rounding. For ``SVI()`` and
             ``MAP()``, and layers that do not draw from torch's own generator.
@@ -198,6 +205,7 @@ def fit_replicas(
         )
     for pair in zip(models, likelihoods, strict=True):
         _check_modules(*pair)
+    models = [with_output(model, output) for model in models]
     pairs = [split("data", one) for one in data]
     batches = StackedBatches(pairs, likelihoods[0], batch_size, seeds)
     for model, (x, _) in zip(models, pairs, strict=True):
@@ -230,6 +238,7 @@ def deep_ensemble(
     algorithm: MAP | None = None,
     batch_size: int = 64,
     seeds: Sequence[int] | None = None,
+    output: Output | None = None,
     callbacks: Sequence[Callback] = (),
     compile: bool = False,
     **old: Unpack[OldReplicasKeywords],
@@ -240,7 +249,7 @@ def deep_ensemble(
         models, likelihoods: the members; initialise them differently.
         data: (x, y), or as for ``fit``.
         algorithm: ``MAP()`` by default.
-        steps, batch_size, seeds, callbacks, compile, old: as for ``fit_replicas``.
+        steps, batch_size, seeds, output, callbacks, compile, old: as for ``fit_replicas``.
     """
     _, more = in_new_words("deep_ensemble", None, old)
     return fit_replicas(
@@ -251,6 +260,7 @@ def deep_ensemble(
         algorithm=algorithm or MAP(),
         batch_size=batch_size,
         seeds=seeds,
+        output=output,
         callbacks=[*callbacks, *more],
         compile=compile,
     )

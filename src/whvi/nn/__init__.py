@@ -10,6 +10,7 @@ from whvi.nn.full_covariance import FullCovarianceLinear
 from whvi.nn.linear import WHVIColumn, WHVILinear
 from whvi.nn.mean_field import MeanFieldConv2d, MeanFieldLinear
 from whvi.nn.model import kl, mean_mode, sampling
+from whvi.nn.outputs import WithOutput
 from whvi.nn.together import share_g
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "WHVIConv1d",
     "WHVIConv2d",
     "WHVILinear",
+    "WithOutput",
     "kl",
     "mean_mode",
     "sampling",

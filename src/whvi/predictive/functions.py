@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from whvi import rows as of
 from whvi.ensemble import Ensemble
-from whvi.errors import InputTypeError, ShapeError
+from whvi.errors import ShapeError
 from whvi.likelihoods import Likelihood
 from whvi.nn import BayesianLayer, Draw
 from whvi.nn.draws import PartsError, Shape, fixing
 from whvi.nn.model import bayesian_layers
+from whvi.nn.outputs import tensor_of
 from whvi.nn.ties import tied
 from whvi.ops import seeds_from
 from whvi.posterior.base import wide
@@ -115,9 +116,7 @@ class Network(Source):
         """The model at draws of this shape: (batch, ...) -> (batch, ...)."""
         draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
         with fixing(tied(draws)):
-            y = of.call(self.module, x)
-        if not isinstance(y, Tensor):
-            raise InputTypeError(f"the model must give a torch.Tensor, got {type(y).__name__}")
+            y = tensor_of(of.call(self.module, x))
         _check_rows(y.shape, of.count(x))
         return y
 

@@ -8,6 +8,7 @@ from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.likelihoods import Likelihood
 from whvi.nn.draws import batch_or_example
+from whvi.nn.outputs import Output, with_output
 from whvi.nn.parts import check_model_precision
 from whvi.ops import draw_seed
 from whvi.predictive.functions import Functions, Members, Network, Source
@@ -24,6 +25,7 @@ def predict(
     draws: str = "batch",
     batch_rows: int | None = None,
     seed: int | None = None,
+    output: Output | None = None,
 ) -> Prediction:
     """The predictive law of the targets of x: the mixture of p(y | f) over functions f that ``model`` draws.
 
@@ -44,6 +46,8 @@ def predict(
             give for these rows. The default suits networks of linear layers and small images; take less where
             activations are far wider than x and the parameters.
         seed: of all draws; default a fresh one from torch's generator.
+        output: from what the model returns to the tensor that the likelihood takes; default a tensor as it is, an
+            object's ``logits``, or the first of a tuple.
 
     The model is evaluated in eval mode and without gradients, and its modules have their own mode again afterwards.
     Any number of threads may predict with a model in eval mode; one in training mode serves them one by one.
@@ -63,7 +67,7 @@ def predict(
     >>> bool((low < prediction.mean).all() and (prediction.mean < high).all())
     True
     """
-    return Prediction(functions_of(model, x, samples, likelihood, batch_or_example(draws), batch_rows, seed))
+    return Prediction(functions_of(model, x, samples, likelihood, batch_or_example(draws), batch_rows, seed, output))
 
 
 def functions_of(
@@ -74,6 +78,7 @@ def functions_of(
     draws: str = "batch",
     batch_rows: int | None = None,
     seed: int | None = None,
+    output: Output | None = None,
 ) -> Functions:
     """The functions that ``predict`` averages over, for those who want something else of them; arguments as there."""
     if not isinstance(model, nn.Module):
@@ -88,17 +93,21 @@ def functions_of(
             raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
     of.check(x)
     check_model_precision(x, model)
-    source = _source(model, likelihood, samples)
+    source = _source(model, likelihood, samples, output)
     seed = int(draw_seed()) if seed is None else seed
     return Functions(source, x, draws, batch_rows, seed)
 
 
-def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> Source:
+def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None, output: Output | None) -> Source:
     if likelihood is None and not isinstance(model, Ensemble):
         own = getattr(model, "likelihood", None)
         likelihood = own if isinstance(own, Likelihood) else None  # a method may have that name
     if likelihood is not None and not isinstance(likelihood, Likelihood):
         raise InputTypeError(f"likelihood must be a whvi.likelihoods.Likelihood, got {type(likelihood).__name__}")
     if isinstance(model, Ensemble):
+        if output is not None:
+            raise ArgumentError(
+                "members of an ensemble have their own output; make it of whvi.nn.WithOutput(model, output)"
+            )
         return Members(model, likelihood, samples)
-    return Network(model, likelihood, samples)
+    return Network(with_output(model, output), likelihood, samples)
