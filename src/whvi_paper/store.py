@@ -16,7 +16,7 @@ from typing import Any
 import whvi
 from whvi.errors import ArgumentError
 from whvi.io import atomic, canonical
-from whvi.io.checkpoint import alone
+from whvi.io.lock import alone
 from whvi_paper.jobs import Inputs, Job, Results
 
 Record = Mapping[str, Any]

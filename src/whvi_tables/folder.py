@@ -1,5 +1,7 @@
 """A model as a folder: the estimator by its own checkpoint, what is known of the columns, metrics, and the report.
 
+A manifest binds them all: see ``whvi.io.folder``, which also says how one model takes the place of another.
+
 Law: the folder is there whole, or as it was before; a crash can leave a folder with a dot and ``.tmp`` in its name.
 """
 
@@ -12,13 +14,16 @@ from typing import Any
 
 from whvi.errors import ArgumentError, CheckpointError
 from whvi.io import atomic, canonical, manifest
+from whvi.io import folder as sealed
 from whvi_tables.columns import Columns
 from whvi_tables.fitting import ESTIMATORS, Fitted, Model
 from whvi_tables.reading import check_writable
 from whvi_tables.task import Task
 
 FORMAT = "whvi table model"
-VERSION = 1
+VERSION = 2
+WITHOUT_MANIFEST = 1
+"""Of version 0.1: its files are checked one by one, and not against each other."""
 ADVICE = "restore it from a copy, or fit again"
 COLUMNS, METRICS, REPORT, ESTIMATOR = "columns.json", "metrics.json", "report.html", "estimator"
 
@@ -26,10 +31,11 @@ COLUMNS, METRICS, REPORT, ESTIMATOR = "columns.json", "metrics.json", "report.ht
 def check_free(folder: Path, force: bool) -> None:
     """Raise the ArgumentError of a place where no model may be written; with ``force`` another model is no obstacle."""
     check_writable(folder)
-    there = folder.exists() or folder.is_symlink()
+    found = sealed.standing(folder)
+    there = found.exists() or found.is_symlink()
     if there and not force:
         raise ArgumentError(f"{folder} exists; choose another --out, or --force to replace the model in it")
-    if there and (not (folder / COLUMNS).is_file() or folder.is_symlink()):
+    if there and (not (found / COLUMNS).is_file() or found.is_symlink()):
         raise ArgumentError(f"{folder} is not a model folder, so --force does not replace it; choose another --out")
 
 
@@ -44,26 +50,25 @@ def save(fitted: Fitted, report: str, folder: Path, force: bool = False) -> None
 
 def _save(fitted: Fitted, report: str, place: Path, force: bool) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    new, old = (place.with_name(f".{place.name[:32]}.{secrets.token_hex(8)}{atomic.TEMPORARY_SUFFIX}") for _ in "ab")
+    new = place.with_name(f".{place.name[:32]}.{secrets.token_hex(8)}{atomic.TEMPORARY_SUFFIX}")
     try:
         fitted.model.estimator.save(new / ESTIMATOR)
         atomic.write_bytes(new / COLUMNS, _sealed(fitted.model))
         atomic.write_text(new / METRICS, json.dumps(metrics(fitted), indent=2, allow_nan=False) + "\n")
         atomic.write_text(new / REPORT, report)
-        if force and place.exists():
-            place.rename(old)  # a folder with files in it cannot be renamed over
-        new.rename(place)
+        sealed.seal(new)
+        sealed.put(new, place, replace=force)
     except BaseException:  # an interrupt must not leave a part of it either
-        if old.exists() and not place.exists():
-            old.rename(place)
         shutil.rmtree(new, ignore_errors=True)
         raise
-    shutil.rmtree(old, ignore_errors=True)
-    atomic.sync_folder(place.parent)
 
 
 def load(folder: Path) -> Model:
     """The model of a folder; CheckpointError says what is wrong with it."""
+    return sealed.read(folder, _load)
+
+
+def _load(folder: Path) -> Model:
     if not folder.is_dir():
         raise CheckpointError(f"{folder} is not a folder; give one that whvi fit wrote")
     path = folder / COLUMNS
@@ -74,13 +79,15 @@ def load(folder: Path) -> Model:
     try:
         found = canonical.parse(path.read_bytes())
         seal = found.pop("sha256", None) if isinstance(found, dict) else None
-        _check(path, found, seal)
+        version = _check(path, found, seal)
         task, columns = Task(found["task"]), Columns.from_json(found["columns"])
     except (ArgumentError, ValueError, KeyError) as error:
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(f"{path} is damaged: {error}; {ADVICE}") from error
     try:
+        if version != WITHOUT_MANIFEST or (folder / sealed.NAME).exists():
+            sealed.check(folder)
         estimator = ESTIMATORS[task].load(folder / ESTIMATOR)
     except CheckpointError as error:
         raise CheckpointError(f"{folder} cannot be used ({error}); {ADVICE}") from error
@@ -120,7 +127,7 @@ def _sealed(model: Model) -> bytes:
     return canonical.dump({**content, "sha256": manifest.digest(canonical.dump(content))})
 
 
-def _check(path: Path, found: Any, seal: str | None) -> None:
+def _check(path: Path, found: Any, seal: str | None) -> int:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not of a model that whvi fit wrote; give another folder")
     version = found.get("version")
@@ -128,3 +135,6 @@ def _check(path: Path, found: Any, seal: str | None) -> None:
         raise CheckpointError(f"{path} was written by a later whvi (version {version}, this reads {VERSION}); upgrade")
     if manifest.digest(canonical.dump(found)) != seal:
         raise CheckpointError(f"{path} is damaged: its sha256 is not the one it states; {ADVICE}")
+    if version not in (WITHOUT_MANIFEST, VERSION):
+        raise CheckpointError(f"{path} is of version {version!r:.20}, which is none of whvi; {ADVICE}")
+    return int(version)

@@ -206,3 +206,20 @@ def test_attention_goes_to_disk_and_back(tmp_path: Path) -> None:
     save_adapter(adapted, tmp_path)
     wanted = drawn(adapted, x)
     assert torch.equal(drawn(load_adapter(unload(adapted), tmp_path), x), wanted)
+
+
+def test_a_folder_of_parts_of_two_adapters_is_refused(tmp_path: Path) -> None:
+    for seed, name in enumerate(("one", "two")):
+        adapted = adapt(model(), spread=0.1).model
+        torch.manual_seed(seed)
+        save_adapter(disturbed(adapted), tmp_path / name)
+    for kind in (".json", ".safetensors"):
+        (ours,) = (tmp_path / "one").glob(f"*{kind}")
+        (theirs,) = (tmp_path / "two").glob(f"*{kind}")
+        before = ours.read_bytes()
+        ours.write_bytes(theirs.read_bytes())
+        plain = model()
+        with pytest.raises(CheckpointError, match="is damaged or of another origin"):
+            load_adapter(plain, tmp_path / "one")
+        assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), model().parameters(), strict=True))
+        ours.write_bytes(before)

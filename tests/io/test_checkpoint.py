@@ -17,6 +17,7 @@ from torch import Tensor
 
 from whvi.errors import ArgumentError, CheckpointError, DeviceError, DtypeError, InputTypeError
 from whvi.io import SavedState, checkpoint, manifest, packing
+from whvi.io.lock import alone
 
 BASE = torch.arange(24, dtype=torch.float32).reshape(4, 6)
 
@@ -377,15 +378,15 @@ def test_state_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
-    with checkpoint.alone(tmp_path / "new"):
-        with pytest.raises(CheckpointError, match="another run is at work"), checkpoint.alone(tmp_path / "new"):
+    with alone(tmp_path / "new"):
+        with pytest.raises(CheckpointError, match="another run is at work"), alone(tmp_path / "new"):
             pass
-        with checkpoint.alone(tmp_path / "other"):
+        with alone(tmp_path / "other"):
             pass
-    with checkpoint.alone(tmp_path / "new"):
+    with alone(tmp_path / "new"):
         assert list((tmp_path / "new").iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="a folder is wanted"), checkpoint.alone(tmp_path / "file"):
+    with pytest.raises(CheckpointError, match="a folder is wanted"), alone(tmp_path / "file"):
         pass
 
 
@@ -394,6 +395,6 @@ def test_a_file_system_without_locks_keeps_nobody_out(tmp_path: Path, monkeypatc
         raise OSError(errno.EBADF, "as NFS says of a folder")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with checkpoint.alone(tmp_path), checkpoint.alone(tmp_path):
+    with alone(tmp_path), alone(tmp_path):
         checkpoint.save(tmp_path, 1, {}, {})
     assert checkpoint.steps(tmp_path) == [1]

@@ -101,3 +101,13 @@ def test_what_is_not_such_an_estimator_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match=f"holds {held}, which a WHVIRegressor would replace"):
             model.save(tmp_path / name)
         assert sorted(path.name for path in (tmp_path / name).iterdir()) == before
+
+
+@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
+def test_a_folder_of_parts_of_two_estimators_is_refused(suffix: str, tmp_path: Path) -> None:
+    for name, targets in (("one", Y), ("two", 100.0 * Y)):
+        WHVIRegressor(**QUICK).fit(X, targets).save(tmp_path / name)
+    (ours,), (theirs,) = ((tmp_path / name).glob(f"*{suffix}") for name in ("one", "two"))
+    ours.write_bytes(theirs.read_bytes())
+    with pytest.raises(CheckpointError, match="is damaged or of another origin"):
+        WHVIRegressor.load(tmp_path / "one")

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.testing import assert_allclose
 
 from whvi.errors import ArgumentError, CheckpointError
 from whvi.io import canonical, manifest
+from whvi.io import folder as sealed
 from whvi_tables import folder
 from whvi_tables.fitting import Fitted, fit_table
 from whvi_tables.judging import Numbers
@@ -43,7 +46,7 @@ def names(path: Path) -> list[str]:
 
 
 def test_loaded_model_predicts_the_same_bits(fitted: Fitted, model: Path) -> None:
-    assert names(model) == ["columns.json", "estimator", "metrics.json", "report.html"]
+    assert names(model) == ["columns.json", "estimator", "manifest.json", "metrics.json", "report.html"]
     loaded = folder.load(model)
     assert (loaded.task, loaded.target, loaded.columns) == (fitted.model.task, "y", fitted.model.columns)
     rows = pd.DataFrame({"x": [0.5, None], "town": ["Ulm", "Oslo"]})
@@ -116,6 +119,7 @@ def reseal(path: Path, **changes: object) -> None:
     del content["sha256"]
     content |= changes
     path.write_bytes(canonical.dump({**content, "sha256": manifest.digest(canonical.dump(content))}))
+    sealed.seal(path.parent)
 
 
 def cut(path: Path) -> None:
@@ -134,14 +138,17 @@ def only(path: Path, pattern: str) -> Path:
         (lambda model: (model / "columns.json").write_text('{"a":1}'), "not of a model that whvi fit wrote"),
         (lambda model: (model / "columns.json").write_text("[]"), "not of a model that whvi fit wrote"),
         (lambda model: (model / "columns.json").unlink(), "holds no columns.json"),
-        (lambda model: reseal(model / "columns.json", version=2), "written by a later whvi"),
+        (lambda model: reseal(model / "columns.json", version=3), "written by a later whvi"),
         (lambda model: reseal(model / "columns.json", task="ranking"), "is damaged: 'ranking'"),
         (lambda model: reseal(model / "columns.json", task="classification"), "WHVIRegressor"),
         (lambda model: reseal(model / "columns.json", columns=[]), "mixes two models"),
         (lambda model: reseal(model / "columns.json", columns=[{"kind": "text"}]), "does not describe columns"),
-        (lambda model: cut(only(model, "estimator/*.safetensors")), "damaged"),
-        (lambda model: cut(only(model, "estimator/*.json")), "cannot be read as a checkpoint"),
-        (lambda model: only(model, "estimator/*.json").unlink(), "holds no checkpoint"),
+        (lambda model: reseal(model / "columns.json", version=1.5), "none of whvi"),
+        (lambda model: cut(only(model, "estimator/*.safetensors")), "damaged or mixes two models"),
+        (lambda model: cut(only(model, "estimator/*.json")), "damaged or mixes two models"),
+        (lambda model: only(model, "estimator/*.json").unlink(), "is not complete"),
+        (lambda model: (model / "manifest.json").unlink(), "manifest.json is missing"),
+        (lambda model: cut(model / "manifest.json"), "manifest.json is damaged"),
     ],
 )
 def test_damaged_folder_is_one_line(model: Path, damage: Callable[[Path], None], message: str) -> None:
@@ -158,6 +165,44 @@ def test_flipped_bit_of_the_columns_is_seen(model: Path) -> None:
     text = path.read_text()
     path.write_text(text.replace('"Ulm"', '"Elm"'))
     with pytest.raises(CheckpointError, match="its sha256 is not the one it states; restore it"):
+        folder.load(model)
+
+
+@pytest.fixture(scope="module")
+def other() -> Fitted:
+    """Another model of a table with the same columns."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": 100 * rng.normal(size=60), "town": ["Rome", "Bonn", "Ulm"] * 20})
+    frame["y"] = 1000 - 7 * frame["x"]
+    return fit_table(frame, Settings("y", steps=20, hidden=(8,), seed=1), lambda _: None)
+
+
+PARTS = ("columns.json", "estimator", "manifest.json", "metrics.json", "report.html")
+MIXTURES = [kept for count in range(1, len(PARTS)) for kept in combinations(PARTS, count)]
+
+
+@pytest.mark.parametrize("kept", MIXTURES, ids=["+".join(part.partition(".")[0] for part in kept) for kept in MIXTURES])
+def test_a_folder_of_parts_of_two_models_is_refused(kept: tuple[str, ...], model: Path, other: Fitted) -> None:
+    """Whichever parts are of the one and which of the other."""
+    second = model.with_name("second")
+    folder.save(other, "<html lang=en>", second)
+    for name in kept:
+        target = second / name
+        shutil.rmtree(target) if target.is_dir() else target.unlink()
+        copy = shutil.copytree if (model / name).is_dir() else shutil.copy
+        copy(model / name, target)
+    with pytest.raises(CheckpointError, match="cannot be used"):
+        folder.load(second)
+
+
+def test_what_lies_beside_the_model_does_not_matter_but_in_the_estimator_it_does(model: Path, other: Fitted) -> None:
+    (model / "predictions.csv").write_text("mean")
+    (model / ".DS_Store").write_text("")
+    folder.load(model)
+    other.model.estimator.save(model / "later")
+    for path in (model / "later").iterdir():
+        path.rename(model / "estimator" / path.name.replace("0", "9"))
+    with pytest.raises(CheckpointError, match=r"mixes two models: estimator/step-99999999.json"):
         folder.load(model)
 
 

@@ -49,12 +49,14 @@ def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
         "recipe": _plain(recipe),
         "base": fingerprint(model, changed),
     }
-    there = checkpoint.steps(folder)
-    if there and checkpoint.load(folder).state.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{folder} holds a checkpoint of another kind, which would be replaced; use another folder"
-        )
-    checkpoint.save(folder, max(there, default=-1) + 1, tensors, state, keep=1)
+
+    def check(held: dict[str, Any]) -> None:
+        if held.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{folder} holds a checkpoint of another kind, which would be replaced; use another folder"
+            )
+
+    checkpoint.replace(folder, tensors, state, check)
 
 
 def load_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None = None) -> nn.Module:

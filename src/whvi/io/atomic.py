@@ -50,7 +50,9 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder, new and removed, are on the disk."""
+    """Wait until the names in a folder, new and removed, are on the disk; Windows cannot be asked to."""
+    if os.name == "nt":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

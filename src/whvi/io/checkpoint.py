@@ -1,14 +1,15 @@
 """Checkpoints: named tensors and a JSON state at a step, checksummed, whole or absent, and never a pickle.
 
 A checkpoint is two files of one folder. ``step-00001000.safetensors`` is written first; ``step-00001000.json`` has its
-size and its sha256, and makes the checkpoint valid by being there. One at a time may write to a folder: see ``alone``.
+size and its sha256, and makes the checkpoint valid by being there. One at a time may write to a
+folder: see ``lock.alone``.
 """
 
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, CheckpointError, InputTypeError
 from whvi.io import atomic, manifest, packing
+from whvi.io.lock import PATIENCE, alone
 
 _OURS = re.compile(r"step-([0-9]{8,})\.(json|safetensors)")
 _TEMPORARY = re.compile(rf"\.step-[0-9]{{8,}}\.(json|safetensors)\.[0-9a-f]+{re.escape(atomic.TEMPORARY_SUFFIX)}")
@@ -69,35 +71,21 @@ def save(
     _clean(folder, step, keep)
 
 
-@contextmanager
-def alone(folder: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
-    """Hold a folder, which is made if it is missing, for the length of a block.
+def replace(
+    folder: str | os.PathLike[str],
+    tensors: Mapping[str, Tensor],
+    state: dict[str, Any],
+    check: Callable[[dict[str, Any]], None],
+) -> None:
+    """Write the only checkpoint of a folder, in place of the one that is there, after a look at the state of that.
 
-    If another process holds it, wait for that one, or else raise a CheckpointError. The system lets go of it when the
-    process ends, however that comes about. Where it cannot hold a folder, as on Windows and on some network file
-    systems, nobody is kept out.
+    Law: of several processes that do so, one comes after the other; who reads meanwhile finds one of them, whole.
     """
-    try:
-        from fcntl import LOCK_EX, LOCK_NB, flock
-    except ImportError:
-        yield
-        return
-    folder = Path(folder)
-    _names(folder)  # an error where this is no folder
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            flock(descriptor, LOCK_EX if wait else LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            raise CheckpointError(
-                f"another run is at work in {folder}; wait until it ends, or choose another folder"
-            ) from None
-        except OSError:  # NFS and others have no locks, or none for folders: no reason not to train there
-            pass
-        yield
-    finally:
-        os.close(descriptor)
+    with alone(folder, wait=PATIENCE):
+        there = steps(folder)
+        if there:
+            check(load(folder).state)
+        save(folder, max(there, default=-1) + 1, tensors, state, keep=1)
 
 
 def steps(folder: str | os.PathLike[str]) -> list[int]:
@@ -112,7 +100,17 @@ def latest(folder: str | os.PathLike[str]) -> SavedState | None:
 
 def load(folder: str | os.PathLike[str], step: int | None = None) -> SavedState:
     """The checkpoint of a step, or the last one; CheckpointError says what is wrong with it and what can be done."""
-    folder, found = Path(folder), steps(folder)
+    folder = Path(folder)
+    while True:
+        found = steps(folder)
+        try:
+            return _load(folder, step, found)
+        except CheckpointError:
+            if steps(folder) == found:  # else a newer one has just taken its place
+                raise
+
+
+def _load(folder: Path, step: int | None, found: list[int]) -> SavedState:
     if not found:
         raise CheckpointError(
             f"{folder} holds no checkpoint, a pair of files such as step-00001000.json; save one first"
@@ -172,7 +170,8 @@ def _clean(folder: Path, step: int, keep: int) -> None:
 
 def _remove(path: Path) -> None:
     if not path.is_dir():
-        path.unlink(missing_ok=True)
+        with suppress(PermissionError if os.name == "nt" else FileNotFoundError):  # Windows keeps what somebody reads
+            path.unlink(missing_ok=True)
 
 
 def _paths(folder: Path, step: int) -> tuple[Path, Path]:

@@ -36,11 +36,9 @@ def save(estimator: Any, folder: str | PathLike[str]) -> None:
         "arrays": {name: _packed(getattr(estimator, name)) for name in _ARRAYS if hasattr(estimator, name)},
         "optimiser": None if optimizer is None else optimizer[1],
     }
-    there = checkpoint.steps(folder)
-    if there:  # and would be lost
-        _check_replaced(folder, checkpoint.load(folder)[2], type(estimator).__name__)
-    step = max(there, default=-1) + 1  # the old one goes when the new one is whole
-    checkpoint.save(folder, step, tensors | ({} if optimizer is None else optimizer[0]), state, keep=1)
+    all_tensors = tensors | ({} if optimizer is None else optimizer[0])
+    kind = type(estimator).__name__
+    checkpoint.replace(folder, all_tensors, state, lambda held: _check_replaced(folder, held, kind))
 
 
 def load(kind: type[Estimator], folder: str | PathLike[str]) -> Estimator:

@@ -8,6 +8,7 @@ from whvi.arguments import whole_number
 from whvi.errors import CheckpointError
 from whvi.inference.callbacks.base import Callback, Moment
 from whvi.io import checkpoint
+from whvi.io.lock import alone
 from whvi.nn.fingerprint import of_modules
 
 
@@ -34,7 +35,7 @@ class Checkpoint(Callback):
         """Hold the folder, and go back to its last checkpoint."""
         run, loop = moment.run, moment.loop
         if run.leads:
-            self._held.enter_context(checkpoint.alone(self.folder))
+            self._held.enter_context(alone(self.folder))
         loop.start = of_modules(loop.owners)
         found = checkpoint.latest(self.folder)
         if found is not None:
