@@ -36,7 +36,7 @@ def predictive_entropy(
     >>> predictive_entropy(model, torch.randn(100, 4), likelihood=Categorical(3)).shape
     torch.Size([100])
     """
-    return predict(model, pool, samples, likelihood=likelihood, seed=seed).entropy
+    return _of_rows(predict(model, pool, samples, likelihood=likelihood, seed=seed).entropy)
 
 
 def bald(
@@ -53,7 +53,7 @@ def bald(
     >>> bald(nn.Linear(4, 3), torch.randn(2, 4), likelihood=Categorical(3)).tolist()  # one function
     [0.0, 0.0]
     """
-    return predict(model, pool, samples, likelihood=likelihood, seed=seed).mutual_information
+    return _of_rows(predict(model, pool, samples, likelihood=likelihood, seed=seed).mutual_information)
 
 
 def variance_reduction(
@@ -240,6 +240,8 @@ def _gaussian_functions(
             f"variance reduction is for targets with Gaussian noise, but there is {found}; give likelihood=Gaussian(), "
             "or take bald, which is for classes too"
         )
+    if functions.likelihood.positions:
+        raise UnsupportedError("variance reduction is for one target of each row, but these have positions; take bald")
     others = functions
     if reference is not None:
         others = functions_of(model, reference, samples, likelihood, seed=functions.seed)
@@ -248,6 +250,11 @@ def _gaussian_functions(
         if not rows:
             raise ShapeError(f"{name} has no rows; give at least one")
     return functions, others
+
+
+def _of_rows(score: Tensor) -> Tensor:
+    """The sum over the positions of a row, where it has some: (N, *positions) -> (N)."""
+    return score.flatten(1).sum(1) if score.ndim > 1 else score
 
 
 def _rows(functions: Functions) -> int:

@@ -124,6 +124,15 @@ BAD = {
     "label negative": (Categorical(3), torch.tensor([-1, 2]), r"0 \.\.\. 2"),
     "label of float": (Categorical(3), torch.tensor([0.0, 1.0]), r"y.long\(\)"),
     "label table": (Categorical(3), torch.zeros(3, 3, dtype=torch.long), r"\(rows,\)"),
+    "label table of positions": (
+        Categorical(3),
+        torch.zeros(3, 3, dtype=torch.long),
+        r"Categorical\(..., positions=1\)",
+    ),
+    "series": (Gaussian(2), torch.zeros(3, 5, 2), r"\(rows, 2\); .* use Gaussian\(..., positions=1\)"),
+    "rows": (Gaussian(2, positions=1), torch.zeros(3, 2), r"\(rows, positions, 2\)"),
+    "label of padding": (Categorical(3, positions=1), torch.tensor([[0, -100]]), "by ignore_index"),
+    "other padding": (Categorical(3, ignore_index=-100), torch.tensor([0, -1]), r"0 \.\.\. 2"),
     "label list": (Categorical(3), [0, 1], "torch.Tensor"),
     "not binary": (Bernoulli(), torch.tensor([0.0, 0.5]), "0 or 1"),
 }

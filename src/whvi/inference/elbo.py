@@ -13,7 +13,7 @@ from whvi.inference.renamed import renamed
 from whvi.inference.schedules import Schedule, at
 from whvi.likelihoods import Likelihood
 from whvi.nn import kl
-from whvi.nn.draws import fixing
+from whvi.nn.draws import PartsError, fixing
 from whvi.nn.outputs import Output, tensor_of, with_output
 from whvi.nn.together import joint_draws
 from whvi.ops.precision import wide
@@ -99,19 +99,36 @@ def expected_log_likelihood(
     model: nn.Module, likelihood: Likelihood, x: Inputs, y: Tensor, n_data: float | Tensor, samples: int = 1
 ) -> Tensor:
     """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
-    rows, draws = of.count(x), joint_draws(model, samples)
+    rows = of.count(x)
+    draws = joint_draws(model, samples, samples * rows if likelihood.positions else None)
     with fixing(draws) if draws else nullcontext():
-        f = tensor_of(of.call(model, of.repeated(x, samples)))
-    if tuple(f.shape) != (samples * rows, likelihood.features):
-        raise ShapeError(
-            f"the model gives {tuple(f.shape)} for {samples * rows} rows, but {type(likelihood).__name__} takes "
-            f"({samples * rows}, {likelihood.features}); give the model {likelihood.features} outputs for each row"
-        )
+        try:
+            f = tensor_of(of.call(model, of.repeated(x, samples)))
+        except PartsError as error:
+            if not likelihood.positions:
+                raise
+            raise ShapeError(
+                f"{error}. A row has one draw of weights for all of its positions, which is not possible where a layer "
+                'sees something else than rows on its first axis; give such layers draws="batch"'
+            ) from error
+    _check_output(f, (samples * rows, *likelihood.output_shape(y)[1:]), likelihood)
     f = wide(f)
     if samples > 1:
         f = f.unflatten(0, (samples, -1))
     scale = n_data / (rows * samples)
     return likelihood.log_prob(f, y).sum() * (scale.to(f.dtype) if isinstance(scale, Tensor) else scale)
+
+
+def _check_output(f: Tensor, wanted: tuple[int, ...], likelihood: Likelihood) -> None:
+    """Raise the error that says what the model should give, if it does not."""
+    if tuple(f.shape) == wanted:
+        return
+    how = f"give the model {likelihood.features} outputs for each {'position' if likelihood.positions else 'row'}"
+    if f.ndim > 2 and tuple(f.movedim(1, -1).shape) == wanted:
+        how = "its classes or channels are axis 1: give output=lambda found: found.movedim(1, -1)"
+    raise ShapeError(
+        f"the model gives {tuple(f.shape)} for {wanted[0]} rows, but {type(likelihood).__name__} takes {wanted}; {how}"
+    )
 
 
 def check_rows(x: Inputs, y: Tensor) -> None:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
+from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
 from whvi.ops import draw_seed
 
@@ -15,12 +16,18 @@ class Likelihood(nn.Module, ABC):
     Everything is a function of f (..., N, features), where the axes in front are draws of the function, and of targets
     y for the N rows. The predictive law is the mixture of p(y | f) over draws of f; its moments follow from those here:
     E[y] = E[mean(f)] and Var[y] = E[variance(f)] + Var[mean(f)].
+
+    Rows may have ``positions``, as tokens of a sequence or pixels of an image: f (..., N, *positions, features), and a
+    target at each of them, independent given f. What there is for each row is there for each position then, but for
+    ``log_prob``, the sum over the positions of a row.
     """
 
     frozen_steps: int = 0
     """How many first steps of ``whvi.fit`` leave the parameters of the likelihood alone."""
     outputs: int
     """Numbers in a target: classes for a categorical one."""
+    positions: int = 0
+    """How many axes of f and y, after that of the rows, are positions."""
 
     @property
     @abstractmethod
@@ -29,7 +36,12 @@ class Likelihood(nn.Module, ABC):
 
     @abstractmethod
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
-        """log p(y | f), summed over the outputs of a row: (..., N, features), y as ``targets`` gives it -> (..., N)."""
+        """log p(y | f), summed over the positions and outputs of a row -> (..., N).
+
+        Args:
+            f: (..., N, *positions, features).
+            y: for N rows, as ``targets`` gives it.
+        """
 
     @abstractmethod
     def mean(self, f: Tensor) -> Tensor:
@@ -51,6 +63,14 @@ class Likelihood(nn.Module, ABC):
     def targets(self, y: Tensor) -> Tensor:
         """y in the shape and dtype that ``log_prob`` takes, or the error that says what is wrong with it."""
 
+    def output_shape(self, y: Tensor) -> tuple[int, ...]:
+        """What the network must give for targets y, as ``targets`` gives them: (N, *positions, features)."""
+        return (*y.shape[: 1 + self.positions], self.features)
+
+    def over_positions(self, value: Tensor) -> Tensor:
+        """The sum over the positions of a row: (..., N, *positions) -> (..., N)."""
+        return value.flatten(-self.positions).sum(-1) if self.positions else value
+
     def cdf(self, f: Tensor, y: Tensor) -> Tensor:
         """P(target <= y | f) of each output: (..., N, features), (N, outputs) -> (..., N, outputs)."""
         raise UnsupportedError(f"a target of {type(self).__name__} has no order, so it has no quantiles and intervals")
@@ -62,9 +82,10 @@ class Likelihood(nn.Module, ABC):
 
     def check_targets(self, y: Tensor) -> None:
         """Raise ShapeError unless y is (..., outputs): a vector (N,) would be set against every row of f (N, 1)."""
-        if y.ndim < 2 or y.shape[-1] != self.outputs:
+        if y.ndim < 2 + self.positions or y.shape[-1] != self.outputs:
+            wanted = rows_of(self.positions, self.outputs)
             raise ShapeError(
-                f"y has shape {tuple(y.shape)}, but {type(self).__name__} takes (rows, {self.outputs}); "
+                f"y has shape {tuple(y.shape)}, but {type(self).__name__} takes {wanted}; "
                 "likelihood.targets(y) gives it that shape"
             )
 
@@ -77,17 +98,39 @@ class Likelihood(nn.Module, ABC):
             )
 
 
-def real_targets(y: object, outputs: int) -> Tensor:
-    """Targets that are numbers as (N, outputs); (N,) will do for one output."""
+def check_positions(positions: object) -> int:
+    """How many axes of positions there are, as a likelihood takes it."""
+    return whole_number("positions", positions, least=0)
+
+
+def rows_of(positions: int, *last: int) -> str:
+    """A shape of targets in words.
+
+    >>> rows_of(1, 2)
+    '(rows, positions, 2)'
+    """
+    names = ", ".join(("rows", *("positions",) * positions, *map(str, last)))
+    return f"({names})" if "," in names else f"({names},)"
+
+
+def more_positions(y: Tensor, wanted: int, kind: str) -> str:
+    """What to do about targets with more axes than wanted; "" about others."""
+    more = y.ndim - wanted
+    return f"; for targets at positions of a row use {kind}(..., positions={more})" if more > 0 else ""
+
+
+def real_targets(y: object, outputs: int, positions: int = 0, kind: str = "Gaussian") -> Tensor:
+    """Targets that are numbers as (N, *positions, outputs); (N,) will do for one output of a row."""
     if not isinstance(y, Tensor):
         raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
-    if y.ndim == 1 and outputs == 1:
+    if y.ndim == 1 + positions and outputs == 1:
         y = y.unsqueeze(-1)
-    if y.ndim != 2 or y.shape[-1] != outputs:
-        raise ShapeError(f"y has shape {tuple(y.shape)}, but targets must be (rows, {outputs})")
+    if y.ndim != 2 + positions or y.shape[-1] != outputs:
+        how = more_positions(y, 2, kind) if y.shape[-1:] == (outputs,) else ""
+        raise ShapeError(f"y has shape {tuple(y.shape)}, but targets must be {rows_of(positions, outputs)}{how}")
     if not y.is_floating_point():
         y = y.to(torch.get_default_dtype())
-    bad = y.shape[0] - int(y.isfinite().all(-1).sum())
+    bad = y.shape[0] - int(y.isfinite().flatten(1).all(1).sum())
     if bad:
         raise ArgumentError(f"y has NaN or inf in {bad} of {y.shape[0]} rows; remove these rows or fill them")
     return y

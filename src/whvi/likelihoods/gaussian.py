@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError
-from whvi.likelihoods.base import Likelihood, real_targets, seed_for
+from whvi.likelihoods.base import Likelihood, check_positions, real_targets, seed_for
 from whvi.ops import normal
 
 _LOG_2_PI = log(2.0 * pi)
@@ -24,6 +24,7 @@ class Gaussian(Likelihood):
         variance: of the noise at the start.
         learned: else the variance stays as it is.
         frozen_steps: first steps of ``whvi.fit`` in which the variance stays as it is, so that the fit comes first.
+        positions: axes of positions, such as time or pixels, between rows and outputs: y (N, *positions, outputs).
 
     >>> likelihood = Gaussian(variance=1.0)
     >>> likelihood.log_prob(torch.zeros(3, 1), torch.zeros(3, 1))
@@ -38,12 +39,13 @@ class Gaussian(Likelihood):
         variance: float = 0.22313016,
         learned: bool = True,
         frozen_steps: int = 0,
+        positions: int = 0,
     ) -> None:
         super().__init__()
         if noise not in _NOISE:
             raise ArgumentError(f"noise must be one of {', '.join(_NOISE)}, got {noise!r}")
         variance = positive_number("variance", variance)
-        self.outputs = whole_number("outputs", outputs)
+        self.outputs, self.positions = whole_number("outputs", outputs), check_positions(positions)
         self.kind, self.frozen_steps = noise, whole_number("frozen_steps", frozen_steps, least=0)
         start = torch.full((outputs,) if noise == "output" else (), log(variance))
         self.log_variance: Tensor
@@ -63,11 +65,11 @@ class Gaussian(Likelihood):
         return float(self.log_variance.detach().exp().mean().sqrt())
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
-        """Sum over outputs of log N(y; f, variance): (..., N, features), (N, outputs) -> (..., N)."""
+        """Sum of log N(y; f, variance): (..., N, *positions, features), (N, *positions, outputs) -> (..., N)."""
         self.check_targets(y)
         mean, log_variance = self._parts(f)
         square = (y - mean).square() * (-log_variance).exp()
-        return -0.5 * (square + (log_variance + _LOG_2_PI)).sum(-1)
+        return self.over_positions(-0.5 * (square + (log_variance + _LOG_2_PI)).sum(-1))
 
     def mean(self, f: Tensor) -> Tensor:
         """The first ``outputs`` numbers of f."""
@@ -95,16 +97,18 @@ class Gaussian(Likelihood):
         return mean + (0.5 * log_variance).exp() * noise
 
     def targets(self, y: Tensor) -> Tensor:
-        """(N, outputs) of finite numbers; (N,) will do for one output."""
-        return real_targets(y, self.outputs)
+        """(N, *positions, outputs) of finite numbers; (N, *positions) will do for one output."""
+        return real_targets(y, self.outputs, self.positions)
 
     def extra_repr(self) -> str:
         """For ``print``."""
-        return f"outputs={self.outputs}, noise={self.kind!r}"
+        return f"outputs={self.outputs}, noise={self.kind!r}" + f", positions={self.positions}" * bool(self.positions)
 
     def _parts(self, f: Tensor) -> tuple[Tensor, Tensor]:
         """Means, and log-variances in a shape that broadcasts to them."""
         log_variance = self.log_variance.to(f.dtype)
+        if log_variance.ndim > 1:  # of several models, (models, 1, outputs): as many axes as f has for its positions
+            log_variance = log_variance[(slice(None), *(None,) * (f.ndim - log_variance.ndim))]
         if self.kind == "input":
             log_variance = log_variance + f[..., self.outputs :]
         return self.mean(f), log_variance

@@ -88,17 +88,26 @@ def _forward_in_one_pass(model: nn.Module, before: Callable[..., Any] | None, *a
         return type(model).forward(model, *args, **options) if before is None else before(*args, **options)
 
 
-def joint_draws(model: nn.Module, samples: int = 1) -> Draws:
-    """The draws that layers cannot make for themselves in a pass over the batch repeated; what is fixed stays."""
+def joint_draws(model: nn.Module, samples: int = 1, rows: int | None = None) -> Draws:
+    """The draws that layers cannot make for themselves in a pass over the batch repeated; what is fixed stays.
+
+    Args:
+        model: with any Bayesian layers.
+        samples: how often the batch is repeated.
+        rows: of the batch repeated, where structured layers that draw for each example shall do so for each row, and
+            not for each of its positions.
+    """
     known = fixed_draws() or {}
     layers = [layer for layer in bayesian_layers(model) if layer not in known]
     together = sharing(layers)
     one_each = () if samples == 1 else (samples,)  # one draw for each repeat, not one for all
+    by_row = {layer for layer in layers if rows and layer.draws == "example" and isinstance(layer, StructuredLayer)}
+    each_row = None if rows is None else (rows,)
     return tied(
         {
-            layer: layer.draw(one_each if layer.draws == "batch" else None)
+            layer: layer.draw(one_each if layer.draws == "batch" else each_row if layer in by_row else None)
             for layer in layers
-            if layer in together or (layer.draws == "batch" and samples > 1)
+            if layer in together or layer in by_row or (layer.draws == "batch" and samples > 1)
         }
     )
 

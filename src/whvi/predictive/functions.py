@@ -185,8 +185,9 @@ class Functions:
         parts: dict[str, nn.Module | Inputs] = {"the model": source.module, "x": x}
         self.snapshot = Snapshot(parts if source.given is None else {**parts, "the likelihood": source.given})
         if batch_rows is None and draws == "example":  # the functions depend on the chunks, so they must be small now
-            features = self._features() if self.likelihood is None else self.likelihood.features
-            self.batch_rows = min(self.batch_rows, kept_rows(self.count, features))
+            known = self.likelihood is not None and not self.likelihood.positions
+            numbers = self.likelihood.features if self.likelihood and known else self._features()
+            self.batch_rows = min(self.batch_rows, kept_rows(self.count, numbers))
 
     def run(self, reduce: Reduce, count: int | None = None, rows: int | None = None) -> tuple[Tensor, ...]:
         """What ``reduce`` makes of every chunk, put together: tensors (N, ...).

@@ -64,7 +64,7 @@ class Prediction:
 
     @property
     def entropy(self) -> Tensor:
-        """Entropy of the predictive law in nats: (N,).
+        """Entropy of the predictive law in nats: (N,); at each position of a row, where the likelihood has positions.
 
         Of several yes-or-no outputs, the sum of their entropies. A Gaussian target may have one output; the entropy of
         its mixture is found by a sum over a grid, anew at each call.
@@ -189,7 +189,8 @@ class Prediction:
     def _whole(self, value: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """Values that need all functions of a row at once, in chunks of rows that are small enough for that."""
         likelihood = self._functions.likelihood
-        numbers = self.mean.shape[1:].numel() if likelihood is None else likelihood.features
+        positions = self.mean.shape[1:-1].numel()
+        numbers = self.mean.shape[1:].numel() if likelihood is None else positions * likelihood.features
 
         def reduce(_: slice, groups: Iterator[Group]) -> tuple[Tensor, ...]:
             parts = value(torch.cat([f for f, _ in groups]))
@@ -228,6 +229,9 @@ class Prediction:
             raise ShapeError(f"y has shape {tuple(y.shape)}, but the functions are {tuple(self.mean.shape)}")
         if y.shape[0] != len(self):
             raise ShapeError(f"y has {y.shape[0]} rows, but {len(self)} were predicted; give a target for each")
+        there = tuple(self.mean.shape[1:-1])
+        if likelihood is not None and (given := likelihood.output_shape(y)[1:-1]) != there:
+            raise ShapeError(f"y has positions {given}, but {there} were predicted; give a target for each")
         return y if len(self) else y.new_zeros((1, *y.shape[1:]))
 
 
