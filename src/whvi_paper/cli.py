@@ -65,12 +65,12 @@ def _add_own(app: typer.Typer) -> None:
 
 def reproduce(
     exhibit: Annotated[str, typer.Argument(help="Name of a table or figure; without it all names are listed.")] = "",
-    profile: Annotated[str, typer.Option(help="paper (its protocol), quick (minutes) or smoke (seconds).")] = "quick",
+    profile: Annotated[str, typer.Option(help="recipe (ours), paper (its protocol), quick (minutes) or smoke (seconds).")] = "quick",
     results: Annotated[
         Path | None,
         typer.Option(
             help="Folder of records: what is there is not computed again. Default: results, which are "
-            "published, for --profile paper; else OUT/records.",
+            "published, for --profile recipe and paper; else OUT/records.",
             show_default=False,
         ),
     ] = None,

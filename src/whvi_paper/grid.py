@@ -15,6 +15,8 @@ from whvi_paper.jobs import Inputs, Job
 from whvi_paper.store import Record
 from whvi_paper.training import train
 
+PROTOCOL = "protocol"
+"""The exhibit that keeps what was trained by the paper's protocol."""
 Shape = tuple[int, int]
 """Hidden layers, and units of each."""
 Printed = Callable[[str, str, str, int, int], printed.Pair | None]
@@ -34,8 +36,13 @@ def jobs(
     """One job for each dataset, method and shape: all splits at once.
 
     ``how`` says how they are trained, and ``more`` goes into the inputs. A smoke test does with the smallest dataset.
+    Under the profile "paper" it is the paper's protocol for all, with all of its steps, for the methods that have one;
+    the records of all grids are then in one file, ``PROTOCOL``.
     """
     settings = dict(recipe.profile(profile))
+    if profile == "paper":
+        exhibit, how, most_steps = PROTOCOL, recipe.PROTOCOL, None
+        methods = [method for method in methods if method in how.changes]
     settings["steps"] = min(settings["steps"], most_steps or settings["steps"])
     if profile == "smoke":
         datasets = [min(datasets, key=lambda name: DATASETS[name].rows)]

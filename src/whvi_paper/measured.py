@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from whvi.errors import ArgumentError
 from whvi_paper import recipe
 from whvi_paper.bench.suite import machine
 from whvi_paper.bench.timing import interleaved
@@ -36,6 +37,8 @@ Plan = TypeVar("Plan")
 def plan(plans: Mapping[str, Plan], profile: str) -> Plan:
     """What an exhibit measures under a profile."""
     recipe.profile(profile)  # which refuses an unknown one
+    if profile not in plans:
+        raise ArgumentError(f"this exhibit has no profile {profile!r}; use one of: {', '.join(plans)}")
     return plans[profile]
 
 

@@ -1,6 +1,6 @@
 """How networks are trained: one recipe for all datasets, and the settings of each method. ``docs/recipe.md`` says why.
 
-A recipe is plain JSON, since it is part of what a record is named by.
+A recipe is plain JSON, since it is part of what a record is named by. A profile is not.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,12 @@ from whvi_paper.baselines import NoisyKFAC
 Configuration = dict[str, Any]
 
 PROFILES: dict[str, Configuration] = {
+    "recipe": {"steps": 50_500, "samples": 64, "splits": 8},
     "paper": {"steps": 50_500, "samples": 64, "splits": 8},
     "quick": {"steps": 2_000, "samples": 32, "splits": 2},
     "smoke": {"steps": 20, "samples": 4, "splits": 2},
 }
-"""How long: the paper's protocol, a few minutes for a newcomer, seconds for a test."""
+"""How long: our recipe and the paper's protocol in full, a few minutes for a newcomer, seconds for a test."""
 
 _COMMON: Configuration = {
     "batch_size": 64,
@@ -61,6 +62,8 @@ def configuration(method: str, task: str, depth: int = 2) -> Configuration:
 class Recipe:
     """``configuration`` with what a table changes in it, and the steps of each method.
 
+    ``whole``, where it is there, stands in place of ``configuration``, for all methods, tasks and depths.
+
     >>> PLAIN.steps("whvi", 50_500), PLAIN.steps("mfg", 50_500), PLAIN.steps("mfg", 20)
     (50500, 20200, 20)
     >>> SHALLOW.configuration("whvi", "regression", 1)["layers"]
@@ -69,10 +72,12 @@ class Recipe:
 
     changes: Mapping[str, Configuration]
     fewer_steps: Mapping[str, int]
+    whole: Configuration | None = None
 
     def configuration(self, method: str, task: str, depth: int) -> Configuration:
         """Of a method on a task, with so many hidden layers."""
-        return configuration(method, task, depth) | self.changes.get(method, {})
+        settings = configuration(method, task, depth) if self.whole is None else self.whole
+        return settings | self.changes.get(method, {})
 
     def steps(self, method: str, most: int) -> int:
         """Of a method under a profile that has ``most``."""
@@ -94,6 +99,25 @@ TERMS = Recipe(
     {"mfg": 20_200},
 )
 """Of WHVI with several terms or a grid, and its rivals, for both tasks: MC dropout has as many steps as WHVI."""
+
+
+PROTOCOL = Recipe(
+    {"whvi": {"layers": "whvi-protocol"}, "mfg": {"layers": "mfg-protocol"}, "mcd": {}},
+    {},
+    {
+        "batch_size": 64,
+        "noise": "scalar",
+        "noise_variance": round(exp(-1.5), 6),
+        "frozen_steps": 500,
+        "schedule": "paper",
+        "learning_rate": 1e-3,
+        "scaling": "standard",
+        "targets": "raw",
+    },
+)
+"""The paper's own, to the letter, for the methods that it ran with its own code. Where it is silent (the start of the
+noise and of the weights, one variance for all outputs, priors of plain weights), the authors' public code has the say,
+https://github.com/srossi93/vardl."""
 
 
 def algorithm(method: str, settings: Configuration, steps: int) -> SVI | NoisyKFAC:

@@ -26,6 +26,8 @@ _PACKAGES = ("whvi", "torch", "numpy")
 _HOMES = (Path(whvi.__file__).parent, Path(__file__).parent)
 _SOURCES = (".py", ".cpp", ".h")
 _RUNS, _FAILED = "runs", "failed"
+PUBLISHED = ("recipe", "paper")
+"""Profiles with all steps."""
 _START = len('{"name": "0123456789abcdef"')
 
 
@@ -134,12 +136,12 @@ class Store:
 
 
 def home(profile: str, out: Path = Path("out/paper")) -> Path:
-    """Where records are unless a user says so: those of the paper's protocol are published, others are for a look.
+    """Where records are unless a user says so: complete runs are published, others are for a look.
 
-    >>> home("paper").as_posix(), home("quick").as_posix()
+    >>> home("recipe").as_posix(), home("quick").as_posix()
     ('results', 'out/paper/records')
     """
-    return Path("results") if profile == "paper" else out / "records"
+    return Path("results") if profile in PUBLISHED else out / "records"
 
 
 def read(path: Path) -> dict[str, Record]:

@@ -33,7 +33,8 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     first = inputs[0]
     settings, steps = first["configuration"], first["steps"]
     data = load(first["dataset"])
-    tests = [Standardised(split(data, one["split"], settings["scaling"]), data.task) for one in inputs]
+    standardised = data.task == "regression" and settings.get("targets") != "raw"
+    tests = [Standardised(split(data, one["split"], settings["scaling"]), standardised) for one in inputs]
     models, likelihoods = [], []
     layers = settings.get("layers", first["method"])
     for one in inputs:
@@ -94,16 +95,16 @@ class Curve:
 
 
 class Standardised:
-    """A split whose targets are standardised for training; metrics are on the scale of the data.
+    """A split whose targets are standardised for training, where they are to be; metrics are on the scale of the data.
 
     Law: densities change by the volume: log p(y) = log p(standardised y) - log_volume.
     """
 
-    def __init__(self, parts: Split, task: str) -> None:
+    def __init__(self, parts: Split, targets: bool) -> None:
         (x, y), (test_x, test_y) = parts.train, parts.test
         self.scale = torch.ones(1, dtype=torch.float64)
         self.log_volume = 0.0
-        if task == "regression":
+        if targets:
             scaling = Scaling.of(y.numpy(), correction=1)
             self.scale, self.log_volume = torch.from_numpy(scaling.scale), scaling.log_volume
             y, test_y = (torch.from_numpy(scaling.forward(part.numpy())).float() for part in (y, test_y))
@@ -146,13 +147,13 @@ def outputs_of(data: LoadedDataset) -> int:
 
 
 def make_likelihood(data: LoadedDataset, settings: dict[str, Any]) -> Likelihood:
-    """Gaussian with a variance for each output, or categorical."""
+    """Gaussian with a variance for each output unless one for all is asked for, or categorical."""
     outputs = outputs_of(data)
     if data.task != "regression":
         return Categorical(outputs)
     return Gaussian(
         outputs,
-        noise="output" if outputs > 1 else "scalar",
+        noise=settings.get("noise", "output" if outputs > 1 else "scalar"),
         variance=settings["noise_variance"],
         frozen_steps=settings["frozen_steps"],
     )

@@ -4,6 +4,7 @@ from whvi_paper.baselines.gaussian_factors import GaussianFactorsLinear
 from whvi_paper.baselines.low_rank import LowRankMCDropoutConv2d
 from whvi_paper.baselines.matrix_gaussian import MatrixGaussianConv2d, MatrixGaussianLinear
 from whvi_paper.baselines.noisy_kfac import NoisyKFAC
+from whvi_paper.baselines.protocol import ProtocolMeanField, ProtocolWHVI
 from whvi_paper.baselines.tensor import TensorFactorisedLinear
 
 __all__ = [
@@ -12,5 +13,7 @@ __all__ = [
     "MatrixGaussianConv2d",
     "MatrixGaussianLinear",
     "NoisyKFAC",
+    "ProtocolMeanField",
+    "ProtocolWHVI",
     "TensorFactorisedLinear",
 ]

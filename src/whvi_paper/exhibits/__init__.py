@@ -21,6 +21,7 @@ from whvi_paper.exhibits import (
     out_of_distribution,
     prediction_cost,
     process_cost,
+    protocol,
     reliability,
     structures,
     tensor,
@@ -34,7 +35,7 @@ from whvi_paper.exhibits import (
 )
 from whvi_paper.images.runs import cpu_seconds
 from whvi_paper.jobs import Job
-from whvi_paper.store import Record, Store
+from whvi_paper.store import PUBLISHED, Record, Store
 
 
 class Exhibit(Protocol):
@@ -53,12 +54,17 @@ class Exhibit(Protocol):
 
 
 _MODULES = (
-    covariance, complexity, structures, tensor, toy, uci_regression, yacht_width, uci_shallow, uci_widths,
-    classification, terms, convnets, reliability, out_of_distribution, filters, capacity, inference_time,
+    covariance, complexity, structures, tensor, toy, uci_regression, protocol, yacht_width, uci_shallow,
+    uci_widths, classification, terms, convnets, reliability, out_of_distribution, filters, capacity, inference_time,
     prediction_cost, transform_time, approximation, gaussian_processes, process_cost,
 )  # fmt: skip
 EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}
 """All exhibits by name, in the order of the report."""
+_GRIDS = (
+    structures, tensor, uci_regression, yacht_width, uci_shallow, uci_widths, classification, terms, capacity, protocol,
+)  # fmt: skip
+WITH_PROTOCOL = [module.NAME for module in _GRIDS]
+"""Those that the profile "paper" has something to say of."""
 
 
 def find(name: str) -> Exhibit:
@@ -68,14 +74,14 @@ def find(name: str) -> Exhibit:
     return EXHIBITS[name]
 
 
-def show(name: str, store: Store, profile: str = "paper") -> Shown:
+def show(name: str, store: Store, profile: str = "recipe") -> Shown:
     """An exhibit from the records that are there."""
     exhibit = find(name)
     jobs = exhibit.jobs(profile)
     records = store.records(jobs)
     nothing = Shown(exhibit.NAME, exhibit.TITLE, exhibit.SOURCE, "Not computed yet.", ())
     shown = exhibit.show(records) if records else nothing
-    if profile != "paper":
+    if profile not in PUBLISHED:
         shown = replace(shown, text=f"Profile {profile}: far fewer steps than the published numbers. {shown.text}")
     missing = sum(len(job.inputs) for job in jobs) - len(records)
     facts = {**shown.provenance, **provenance(records)}
@@ -95,8 +101,8 @@ def provenance(records: Sequence[Record]) -> dict[str, str]:
     return {key: ", ".join(sorted(values)) for key, values in facts.items()}
 
 
-def show_all(results: Path, profile: str = "paper") -> list[Shown]:
+def show_all(results: Path, profile: str = "recipe") -> list[Shown]:
     """All exhibits that have something to show, from the records under a folder."""
     store = Store(results)
-    shown = (show(name, store, profile) for name in EXHIBITS)
+    shown = (show(name, store, profile) for name in (WITH_PROTOCOL if profile == "paper" else EXHIBITS))
     return [one for one in shown if one.blocks and one.provenance]

@@ -20,7 +20,7 @@ NAME = "approximation"
 TITLE = "Approximation of random matrices by S1 H G H S2"
 SOURCE = "Supplement, figure on the minimum RMSE"
 PLANS = {
-    "paper": (range(1, 9), {"repetitions": 20, "starts": 32, "steps": 200}),
+    "recipe": (range(1, 9), {"repetitions": 20, "starts": 32, "steps": 200}),
     "quick": (range(1, 7), {"repetitions": 10, "starts": 8, "steps": 100}),
     "smoke": (range(1, 4), {"repetitions": 2, "starts": 4, "steps": 20}),
 }

@@ -8,7 +8,7 @@ from whvi_paper import grid
 from whvi_paper.blocks import Entry, Figure, Shown
 from whvi_paper.curves import draw_curves, draw_sizes, learning_curves
 from whvi_paper.jobs import Job
-from whvi_paper.store import Record
+from whvi_paper.store import PUBLISHED, Record
 
 NAME = "capacity"
 TITLE = "Capacity, and the bound as a guide"
@@ -21,7 +21,7 @@ STEPS = 10_100
 
 def jobs(profile: str) -> list[Job]:
     """WHVI networks of one to three hidden layers."""
-    whole = profile == "paper"
+    whole = profile in PUBLISHED
     shapes = [(depth, width) for depth in (DEPTHS if whole else DEPTHS[:2]) for width in WIDTHS[: 3 if whole else 2]]
     return grid.jobs(NAME, DATASETS, ["whvi"], shapes, profile, most_steps=STEPS, curve_every=500)
 

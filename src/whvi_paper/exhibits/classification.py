@@ -6,7 +6,7 @@ from whvi_paper import grid, printed
 from whvi_paper.blocks import Shown
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import comparison_table
-from whvi_paper.store import Record
+from whvi_paper.store import PUBLISHED, Record
 
 NAME = "classification"
 TITLE = "Classification on UCI data"
@@ -22,7 +22,7 @@ DATASETS = ("eeg", "magic", "letter", "drive-2200", "drive", "miniboo", "mocap")
 
 def jobs(profile: str) -> list[Job]:
     """All datasets, two methods, two depths, four widths; the small networks and data at hand for a quick look."""
-    whole = profile == "paper"
+    whole = profile in PUBLISHED
     shapes = [(depth, width) for depth in (2, 3) for width in printed.WIDTHS] if whole else [(2, 64)]
     return grid.jobs(NAME, DATASETS if whole else DATASETS[:3], METHODS, shapes, profile)
 

@@ -19,7 +19,7 @@ PAPER = {"mfg": ("D²", "D²"), "nng": ("D²", "D² + M³"), "tensor": ("K R²",
 LIGHT = ["tensor", "whvi"]
 """Methods that hold no full matrix: they are measured to a larger D."""
 PLANS: dict[str, tuple[Sequence[int], Sequence[int], int]] = {
-    "paper": (range(6, 12), range(12, 16), 7),
+    "recipe": (range(6, 12), range(12, 16), 7),
     "quick": (range(6, 11), range(11, 14), 5),
     "smoke": ((4, 5), (6,), 2),
 }

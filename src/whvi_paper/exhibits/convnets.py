@@ -19,7 +19,7 @@ TITLE = "Bayesian convolutional networks on CIFAR-10"
 SOURCE = "Table 4"
 METRICS = {"error": "test error", "mnll": "test MNLL", "ece": "ECE"}
 PLANS: dict[str, dict[str, Any]] = {
-    "paper": {
+    "recipe": {
         "dataset": "cifar10",
         "samples": 16,
         "networks": {

@@ -21,7 +21,7 @@ SOURCE = "Figure on convolutional filters"
 MODEL = "simple-cnn"
 METRICS = ("error", "mnll", "ece")
 PLANS: dict[str, dict[str, Any]] = {
-    "paper": {
+    "recipe": {
         "dataset": DATASET, "epochs": 6, "samples": 16, "batch_size": 256, "treatments": tuple(TREATMENTS),
     },
     "quick": {

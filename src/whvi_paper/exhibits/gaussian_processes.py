@@ -31,7 +31,7 @@ VARIATIONS: dict[str, tuple[Sequence[str], Sequence[str], dict[str, Any]]] = {
 }
 """Ours, at the largest side: the methods, their covariances, and what is other than in the paper."""
 PLANS: dict[str, dict[str, Any]] = {
-    "paper": {"datasets": DATASETS, "sides": (16, 32), "steps": 12_000, "samples": 32, "rows": 1000, "exact": 200},
+    "recipe": {"datasets": DATASETS, "sides": (16, 32), "steps": 12_000, "samples": 32, "rows": 1000, "exact": 200},
     "quick": {
         "datasets": ("otlcircuit",), "sides": (16, 32), "steps": 600, "samples": 16, "rows": 300, "exact": 50,
     },
@@ -61,7 +61,7 @@ def _job(
     plan: dict[str, Any], dataset: str, method: str, covariance: str, side: int, variation: str, changes: dict[str, Any]
 ) -> Job:
     steps, settings = plan["steps"], {**CONFIGURATION, **changes}
-    settings["frozen_steps"] = settings["frozen_steps"] * steps // PLANS["paper"]["steps"]
+    settings["frozen_steps"] = settings["frozen_steps"] * steps // PLANS["recipe"]["steps"]
     inputs = {
         "task": "gaussian process", "dataset": dataset, "method": method, "covariance": covariance, "side": side,
         "variation": variation, "steps": steps, "samples": plan["samples"], "configuration": settings, "seed": 0,

@@ -18,7 +18,7 @@ TITLE = "Time of a prediction against the width"
 SOURCE = "Figure on inference time, computational efficiency"
 METHODS = ("whvi", "mfg", "mcd", "nng")
 ROWS, FEATURES, SAMPLES, DEPTH = 128, 8, 64, 2
-PLANS = {"paper": ((64, 128, 256, 512), 11), "quick": ((64, 128, 256), 5), "smoke": ((16, 32), 2)}
+PLANS = {"recipe": ((64, 128, 256, 512), 11), "quick": ((64, 128, 256), 5), "smoke": ((16, 32), 2)}
 """Widths, rounds."""
 
 

@@ -13,7 +13,7 @@ NAME = "prediction-cost"
 TITLE = "Cost of a prediction of AlexNet"
 SOURCE = "Figure on energy, computational efficiency"
 PLANS: dict[str, dict[str, Any]] = {
-    "paper": {
+    "recipe": {
         "model": "alexnet", "images": 256, "samples": 16, "memory_rows": 16,
         "rows": {"whvi": 16, "mcd": 16, "nng": 256}, "rounds": {"whvi": 7, "mcd": 7, "nng": 3},
     },
@@ -50,11 +50,11 @@ NNG = (
 
 
 def jobs(profile: str) -> list[Job]:
-    """One process measures the parts, so that ratios can be trusted; the paper's protocol has the test set besides."""
+    """One process measures the parts, so that ratios can be trusted; the profile "recipe" has the test set besides."""
     plan = measured.plan(PLANS, profile)
     inputs = tuple({"part": part, **plan} for part in (WHOLE, LINEAR))
     found = [Job(NAME, "prediction of convolutional networks", inputs, measure, cost=10.0)]
-    if profile == "paper":
+    if profile == "recipe":
         found.append(Job(NAME, "prediction of the test set", ({"part": TEST, **TEST_PLAN},), measure, cost=10.0))
     return found
 

@@ -25,7 +25,7 @@ PAPER = {
     "vi": ("F N + N", "F N + N"),
 }
 """The paper's space and time for F inputs, N features and one output."""
-PLANS = {"paper": ((8, 10, 12, 14, 16), 7), "quick": ((8, 10, 12), 5), "smoke": ((4, 6), 2)}
+PLANS = {"recipe": ((8, 10, 12, 14, 16), 7), "quick": ((8, 10, 12), 5), "smoke": ((4, 6), 2)}
 """Binary logarithms of N, the square of a power of two each; rounds."""
 TEXT = (
     "A step is one of stochastic variational inference on {rows} rows of {inputs} inputs, Adam included; float32, "

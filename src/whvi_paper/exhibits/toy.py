@@ -32,7 +32,7 @@ COSTS = {"g-whvi": 1.0, "nf-whvi": 4.0, "mfg": 1.0, "mcd": 1.0, "sghmc": 1.0}
 _SVI = {"learning_rate": 0.01, "draws": 4, "functions": 1000}
 _CHAINS = {"step_size": 0.03, "friction": 0.03, "chains": 4}
 PLANS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "paper": ({**_SVI, "steps": 6_000}, {**_CHAINS, "steps": 5_000, "burn_in": 1_000, "thin": 16}),
+    "recipe": ({**_SVI, "steps": 6_000}, {**_CHAINS, "steps": 5_000, "burn_in": 1_000, "thin": 16}),
     "quick": ({**_SVI, "steps": 2_000}, {**_CHAINS, "steps": 2_500, "burn_in": 500, "thin": 10}),
     "smoke": ({**_SVI, "steps": 10, "functions": 50}, {**_CHAINS, "steps": 40, "burn_in": 8, "thin": 2}),
 }

@@ -16,7 +16,7 @@ SOURCE = "Figure on the timing of the FWHT, appendix"
 BATCH, SIZE = 512, 512
 """The batch while D varies, and D while the batch varies."""
 PLANS = {
-    "paper": ([1 << k for k in range(1, 13)], [4**k for k in range(7)], 101),
+    "recipe": ([1 << k for k in range(1, 13)], [4**k for k in range(7)], 101),
     "quick": ([4, 16, 64, 256, 1024], [1, 64, 1024], 11),
     "smoke": ([4, 64], [16], 2),
 }

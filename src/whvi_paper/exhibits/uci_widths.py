@@ -7,7 +7,7 @@ from whvi_paper.blocks import Shown
 from whvi_paper.exhibits.uci_regression import METHODS, METRICS, tables
 from whvi_paper.exhibits.uci_regression import NAME as HOME
 from whvi_paper.jobs import Job
-from whvi_paper.store import Record
+from whvi_paper.store import PUBLISHED, Record
 
 NAME = "uci-widths"
 TITLE = "Regression on UCI data, two hidden layers of 64 to 512 units"
@@ -17,7 +17,7 @@ TEXT = "As 2 x 128, with other widths."
 
 def jobs(profile: str) -> list[Job]:
     """Eight datasets, four methods, four widths; two widths for a quick look."""
-    widths = printed.WIDTHS if profile == "paper" else printed.WIDTHS[:2]
+    widths = printed.WIDTHS if profile in PUBLISHED else printed.WIDTHS[:2]
     return grid.jobs(HOME, printed.REGRESSION_DATASETS, METHODS, [(2, width) for width in widths], profile)
 
 

@@ -10,7 +10,13 @@ from torch import nn
 from whvi.errors import ArgumentError
 from whvi.nn import MCDropout, MeanFieldLinear
 from whvi.nn.structured import StructuredLayer
-from whvi_paper.baselines import GaussianFactorsLinear, MatrixGaussianLinear, TensorFactorisedLinear
+from whvi_paper.baselines import (
+    GaussianFactorsLinear,
+    MatrixGaussianLinear,
+    ProtocolMeanField,
+    ProtocolWHVI,
+    TensorFactorisedLinear,
+)
 from whvi_paper.networks.layers import WHVILinear
 
 Layer = Callable[[int, int], nn.Module]
@@ -44,6 +50,8 @@ METHODS: dict[str, tuple[Layer, Layer]] = {
     "whvi-grid32": (partial(WHVILinear, layout="grid", block=32, share_g=False), MeanFieldLinear),
     "nf-whvi": (partial(WHVILinear, posterior=f"planar:{FLOWS}"), MeanFieldLinear),
     "mfg": (mean_field, mean_field),
+    "whvi-protocol": (ProtocolWHVI, ProtocolMeanField),
+    "mfg-protocol": (ProtocolMeanField, ProtocolMeanField),
     "low-rank": (low_rank, mean_field),
     "mcd": (lambda i, o: MCDropout(nn.Linear(i, o), DROPOUT),) * 2,
     "nng": (lambda i, o: MatrixGaussianLinear(i, o, weight_variance=2.0 / i), MatrixGaussianLinear),

@@ -17,7 +17,7 @@ Results = Annotated[
         help="Folder of records. Default: where whvi reproduce keeps those of the profile.", show_default=False
     ),
 ]
-Profile = Annotated[str, typer.Option(help="Whose records are shown: paper, quick or smoke.")]
+Profile = Annotated[str, typer.Option(help="Whose records are shown: recipe, paper, quick or smoke.")]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -26,7 +26,7 @@ def add_commands(app: typer.Typer) -> None:
     @app.command("report", epilog="Example: whvi report --out out/report/index.html --markdown docs/results.md")
     def report(
         results: Results = None,
-        profile: Profile = "paper",
+        profile: Profile = "recipe",
         out: Annotated[Path, typer.Option(help="The page that is written.")] = Path("out/report/index.html"),
         markdown: Annotated[
             Path | None, typer.Option(help="Also write this Markdown file, with its figures in a folder beside it.")
@@ -40,7 +40,7 @@ def add_commands(app: typer.Typer) -> None:
     @app.command("results", epilog="Example: whvi results --json > results.json")
     def published(
         results: Results = None,
-        profile: Profile = "paper",
+        profile: Profile = "recipe",
         json: Annotated[bool, typer.Option("--json", help="Print a list of objects for other programs.")] = False,
     ) -> None:
         """List every published number with the paper's."""
