@@ -33,8 +33,8 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     first = inputs[0]
     settings, steps = first["configuration"], first["steps"]
     data = load(first["dataset"])
-    standardised = data.task == "regression" and settings.get("targets") != "raw"
-    tests = [Standardised(split(data, one["split"], settings["scaling"]), standardised) for one in inputs]
+    raw = settings.get("targets") == "raw"
+    tests = [Standardised(split(data, one["split"], settings["scaling"]), data.task, raw) for one in inputs]
     models, likelihoods = [], []
     layers = settings.get("layers", first["method"])
     for one in inputs:
@@ -95,16 +95,16 @@ class Curve:
 
 
 class Standardised:
-    """A split whose targets are standardised for training, where they are to be; metrics are on the scale of the data.
+    """A split whose targets are standardised for training, unless they are to be raw; metrics are on the data's scale.
 
     Law: densities change by the volume: log p(y) = log p(standardised y) - log_volume.
     """
 
-    def __init__(self, parts: Split, targets: bool) -> None:
+    def __init__(self, parts: Split, task: str, raw: bool = False) -> None:
         (x, y), (test_x, test_y) = parts.train, parts.test
         self.scale = torch.ones(1, dtype=torch.float64)
         self.log_volume = 0.0
-        if targets:
+        if task == "regression" and not raw:
             scaling = Scaling.of(y.numpy(), correction=1)
             self.scale, self.log_volume = torch.from_numpy(scaling.scale), scaling.log_volume
             y, test_y = (torch.from_numpy(scaling.forward(part.numpy())).float() for part in (y, test_y))

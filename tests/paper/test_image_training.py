@@ -55,7 +55,7 @@ def test_all_others_get_svi(of: str) -> None:
 
 def test_a_network_left_to_itself_has_the_settings_of_the_exhibit() -> None:
     methods = set()
-    for job in convnets.jobs("paper"):
+    for job in convnets.jobs("recipe"):
         (inputs,) = job.inputs
         model = sketch(inputs["method"], inputs["model"])
         found, precision = complete(model, {}), complete(model, inputs["configuration"])["precision"]

@@ -66,7 +66,7 @@ def test_alone_it_lists_the_exhibits(terminal: Terminal) -> None:
     ("arguments", "words"),
     [
         (["tabel"], "exhibit 'tabel' is not known; use one of: "),
-        ([NAME, "--profile", "long"], "profile 'long' is not known; use one of: paper, quick, smoke"),
+        ([NAME, "--profile", "long"], "profile 'long' is not known; use one of: recipe, paper, quick, smoke"),
         ([NAME, "--backend", "slurm"], "backend 'slurm' is not known; use one of: loky, sequential, ray, dask"),
         ([NAME, "--only", "job", "--only", "9"], "no job has all of the words job 9; words of jobs are: job 0 1 2 3"),
     ],
@@ -91,15 +91,15 @@ def test_it_computes_what_is_asked_for_and_then_nothing(terminal: Terminal) -> N
     assert "4 records" in Path("out/paper/small.html").read_text()
 
 
-def test_only_the_papers_protocol_writes_where_the_published_records_are(terminal: Terminal) -> None:
+def test_only_complete_runs_are_written_where_the_published_records_are(terminal: Terminal) -> None:
     def records(folder: str) -> int:
         return len(Store(Path(folder)).path(NAME).read_text().splitlines())
 
     assert terminal(NAME, "--out", "there", *SEQUENTIAL) == 0
     assert (records("there/records"), Path("results").exists()) == (4, False)
-    assert terminal(NAME, "--profile", "paper", "--only", "0", *SEQUENTIAL) == 0
+    assert terminal(NAME, "--profile", "recipe", "--only", "0", *SEQUENTIAL) == 0
     assert (records("results"), Path("out/paper/records").exists()) == (1, False)
-    assert terminal(NAME, "--profile", "paper", "--results", "mine", *SEQUENTIAL) == 0
+    assert terminal(NAME, "--profile", "recipe", "--results", "mine", *SEQUENTIAL) == 0
     assert (records("results"), records("mine")) == (1, 4)
 
 

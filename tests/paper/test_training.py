@@ -119,6 +119,10 @@ def test_metrics_are_on_the_scale_of_the_data() -> None:
     )
     assert found["coverage_90"] == 0.5
     assert data.log_volume == pytest.approx(log(scale))
+    raw = training.Standardised(parts, "regression", raw=True)
+    found = training.evaluate(Constant(0.5), Gaussian(1, variance=0.25), raw, samples=2, seed=0)
+    assert (raw.train[1] is y, raw.log_volume) == (True, 0.0)
+    assert found["rmse"] == pytest.approx(np.sqrt((2.5**2 + 29.5**2) / 2), rel=1e-5)
 
 
 def test_outputs_have_scales_of_their_own_and_densities_are_summed_over_them() -> None:

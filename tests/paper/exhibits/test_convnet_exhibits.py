@@ -17,7 +17,7 @@ from whvi_paper.runner import run
 from whvi_paper.store import Record, Store, name_of
 
 MODULES = (convnets, reliability, out_of_distribution)
-PAPER = {(job.inputs[0]["model"], job.inputs[0]["method"]): job.inputs[0] for job in convnets.jobs("paper")}
+PAPER = {(job.inputs[0]["model"], job.inputs[0]["method"]): job.inputs[0] for job in convnets.jobs("recipe")}
 
 
 def record(model: str, method: str, error: float, mnll: float, **inputs: Any) -> Record:
@@ -69,7 +69,7 @@ def test_paper_protocol_keeps_its_records() -> None:
     }
 
 
-@pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])
+@pytest.mark.parametrize("profile", ["recipe", "quick", "smoke"])
 def test_all_exhibits_ask_for_the_same_records(profile: str) -> None:
     wanted = [(job.exhibit, *job.inputs) for job in convnets.jobs(profile)]
     assert len({name_of(inputs) for _, inputs in wanted}) == len(wanted)

@@ -13,7 +13,7 @@ def test_without_records_there_is_nothing_to_see(name: str, tmp_path: Path) -> N
     shown = show(name, Store(tmp_path))
     assert (shown.name, shown.title, shown.text) == (name, EXHIBITS[name].TITLE, "Not computed yet.")
     assert not shown.blocks
-    assert shown.missing == sum(len(job.inputs) for job in EXHIBITS[name].jobs("paper"))
+    assert shown.missing == sum(len(job.inputs) for job in EXHIBITS[name].jobs("recipe"))
 
 
 def test_a_report_leaves_out_what_is_not_there(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ ALMOST = (0.305, 0.86)
 """An error higher than that of GOOD, by less than chance would explain in 10,000 images; an MNLL that is higher."""
 
 
-@pytest.mark.parametrize("profile", ["paper", "quick", "smoke"])
+@pytest.mark.parametrize("profile", ["recipe", "quick", "smoke"])
 def test_all_treatments_have_the_same_budget(profile: str) -> None:
     inputs = [dict(one) for job in filters.jobs(profile) for one in job.inputs]
     methods = [one.pop("method") for one in inputs]

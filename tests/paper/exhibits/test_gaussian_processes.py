@@ -83,7 +83,7 @@ def test_lines_are_of_the_papers_protocol_alone() -> None:
 
 
 def test_the_protocol_is_the_papers() -> None:
-    jobs = gaussian_processes.jobs("paper")
+    jobs = gaussian_processes.jobs("recipe")
     inputs = [job.inputs[0] for job in jobs]
     names = [name_of(one) for one in inputs]
     assert len({job.label for job in jobs}) == len(set(names)) == len(jobs)

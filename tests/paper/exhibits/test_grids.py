@@ -25,7 +25,7 @@ def test_a_smoke_run_can_be_shown(name: str, tmp_path: Path, data_dir: Path, mon
 
 @pytest.mark.parametrize("name", ["uci-regression", "uci-widths", "uci-shallow", "classification", "structures"])
 def test_a_job_has_one_dataset_method_and_shape(name: str) -> None:
-    jobs = find(name).jobs("paper")
+    jobs = find(name).jobs("recipe")
     assert len({job.label for job in jobs}) == len(jobs)
     for job in jobs:
         assert len({(one["dataset"], one["method"], one["depth"], one["width"]) for one in job.inputs}) == 1

@@ -56,7 +56,7 @@ def test_smoke_records_are_shown(module: ModuleType, tmp_path: Path) -> None:
 
 
 @every
-@pytest.mark.parametrize("profile", ["paper", "quick"])
+@pytest.mark.parametrize("profile", ["recipe", "quick"])
 def test_no_record_is_asked_for_twice(module: ModuleType, profile: str) -> None:
     jobs = module.jobs(profile)
     names = [name_of(inputs) for job in jobs for inputs in job.inputs]

@@ -28,7 +28,7 @@ def record(part: str, seconds: dict[str, float], **metrics: dict[str, float]) ->
         "cpu_seconds": {k: v / 2 for k, v in seconds.items()},
     }
     found = {"bytes": {}, "joules": {}, **common, "seconds": seconds, **metrics}
-    plan = prediction_cost.TEST_PLAN if part == TEST else prediction_cost.PLANS["paper"]
+    plan = prediction_cost.TEST_PLAN if part == TEST else prediction_cost.PLANS["recipe"]
     return {"inputs": {"part": part, **plan}, "results": {"metrics": found}}
 
 
@@ -68,7 +68,7 @@ def test_the_test_set_is_a_job_by_itself() -> None:
         profile: [[one["part"] for one in job.inputs] for job in prediction_cost.jobs(profile)]
         for profile in prediction_cost.PLANS
     }
-    assert parts == {"paper": [[WHOLE, LINEAR], [TEST]], "quick": [[WHOLE, LINEAR]], "smoke": [[WHOLE, LINEAR]]}
+    assert parts == {"recipe": [[WHOLE, LINEAR], [TEST]], "quick": [[WHOLE, LINEAR]], "smoke": [[WHOLE, LINEAR]]}
 
 
 @pytest.mark.parametrize("part", [WHOLE, LINEAR])

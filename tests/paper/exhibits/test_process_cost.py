@@ -18,7 +18,7 @@ def test_parameters_grow_with_the_root(tmp_path: Path) -> None:
 
 
 def test_sizes_are_squares_of_powers_of_two() -> None:
-    (job,) = process_cost.jobs("paper")
+    (job,) = process_cost.jobs("recipe")
     sizes = [one["features"] for one in job.inputs]
     assert (sizes[0], sizes[-1]) == (2**8, 2**16)
     assert all(size.bit_length() % 2 for size in sizes)

@@ -28,19 +28,19 @@ def texts(table: Any) -> list[list[str]]:
 
 
 def test_records_of_other_exhibits_are_not_computed_again() -> None:
-    names = {job.exhibit: set[str]() for job in terms.jobs("paper")}
-    for job in terms.jobs("paper"):
+    names = {job.exhibit: set[str]() for job in terms.jobs("recipe")}
+    for job in terms.jobs("recipe"):
         names[job.exhibit] |= {name_of(inputs) for inputs in job.inputs}
     assert set(names) == {terms.NAME, uci_regression.NAME, classification.NAME}
     for module in (uci_regression, classification):
-        theirs = {name_of(inputs) for job in module.jobs("paper") for inputs in job.inputs}
+        theirs = {name_of(inputs) for job in module.jobs("recipe") for inputs in job.inputs}
         assert names[module.NAME] <= theirs
         assert not names[terms.NAME] & theirs  # nor is anything computed twice
     assert sum(map(len, names.values())) == 12 * len(terms.METHODS) * 8
 
 
 def test_dropout_takes_as_many_steps_as_whvi() -> None:
-    steps = {job.inputs[0]["method"]: job.inputs[0]["steps"] for job in terms.jobs("paper")}
+    steps = {job.inputs[0]["method"]: job.inputs[0]["steps"] for job in terms.jobs("recipe")}
     assert {method for method, count in steps.items() if count == 50_500} == set(terms.METHODS) - {"mfg"}
 
 

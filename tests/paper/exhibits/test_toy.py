@@ -133,7 +133,7 @@ def test_missing_records_are_no_trouble(records: list[Record], count: int) -> No
 
 
 def test_smoke_and_paper_differ_in_settings_only() -> None:
-    smoke, paper = exhibit.jobs("smoke"), exhibit.jobs("paper")
+    smoke, paper = exhibit.jobs("smoke"), exhibit.jobs("recipe")
     assert [job.label for job in smoke] == [job.label for job in paper] == list(COUNTS)
     assert all(replace(a, inputs=b.inputs, cost=b.cost) == b for a, b in zip(smoke, paper, strict=True))
     with pytest.raises(ArgumentError, match="profile"):
@@ -156,7 +156,7 @@ def test_start_is_a_draw_of_the_prior() -> None:
 
 
 def test_published_chains_mixed_and_whvi_is_nearest_to_them() -> None:
-    published = Store(Path(__file__).parents[3] / "results").records(exhibit.jobs("paper"))
+    published = Store(Path(__file__).parents[3] / "results").records(exhibit.jobs("recipe"))
     near = exhibit.distances(published)
     assert max(near["g-whvi"], near["nf-whvi"]) < min(near["mfg"], near["mcd"])
     (rhat,) = (one["results"]["metrics"]["rhat"] for one in published if one["inputs"]["method"] == "sghmc")

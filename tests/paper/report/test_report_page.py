@@ -175,7 +175,7 @@ def test_commands(
         with pytest.raises(SystemExit) as leaving:
             cli.main()
         assert not leaving.value.code
-    assert asked == [(Path("kept"), "paper"), (Path("results"), "paper"), (Path("out/paper/records"), "quick")]
+    assert asked == [(Path("kept"), "recipe"), (Path("results"), "recipe"), (Path("out/paper/records"), "quick")]
     assert out.read_text() == page(shown)
     assert "results/speed-1.svg" in text.read_text()
     assert (tmp_path / "docs" / "results" / "speed-1.svg").is_file()
@@ -187,9 +187,9 @@ def test_commands(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--results", "nowhere"], "nowhere has no records of the profile paper; give their folder with --results, or"),
+        (["--results", "nowhere"], "nowhere has no records of the profile recipe; give their folder with --results, or"),
         (["--profile", "smoke"], "out/paper/records has no records of the profile smoke; "),
-        (["--profile", "long"], "profile 'long' is not known; use one of: paper, quick, smoke"),
+        (["--profile", "long"], "profile 'long' is not known; use one of: recipe, paper, quick, smoke"),
     ],
 )
 @pytest.mark.parametrize("command", ["report", "results"])
