@@ -65,7 +65,9 @@ def _add_own(app: typer.Typer) -> None:
 
 def reproduce(
     exhibit: Annotated[str, typer.Argument(help="Name of a table or figure; without it all names are listed.")] = "",
-    profile: Annotated[str, typer.Option(help="recipe (ours), paper (its protocol), quick (minutes) or smoke (seconds).")] = "quick",
+    profile: Annotated[
+        str, typer.Option(help="recipe (ours, complete), paper (its protocol), quick (minutes) or smoke (seconds).")
+    ] = "quick",
     results: Annotated[
         Path | None,
         typer.Option(

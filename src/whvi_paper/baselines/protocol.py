@@ -1,6 +1,6 @@
 """Layers of the paper's protocol, to the letter: H is not normalised, and the prior of g has a variance of 1e-5.
 
-The paper does not say where training starts, nor which prior plain weights have. Both are here as in the authors' public
+The paper does not say where training starts, nor which prior plain weights have. Both are as in the authors' public
 layers, ``VariationalFastfoodLinear`` and ``VariationalLinear`` of https://github.com/srossi93/vardl.
 """
 
@@ -17,7 +17,7 @@ LAMBDA = 1e-5
 
 
 class ProtocolWHVI(WHVILinear):
-    """W = S1 H diag(g) H S2 with H of entries 1 and -1. S1 and S2 start from U(-b, b) of variance 2 / D, g at N(0, 2 / D).
+    """W = S1 H diag(g) H S2 with H of entries 1 and -1. S1, S2 start from U(-b, b), g at N(0, v), b^2 / 3 = v = 2 / D.
 
     Shapes: (..., in_features) -> (..., out_features).
 

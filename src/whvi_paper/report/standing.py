@@ -45,6 +45,17 @@ def deviation(entry: Entry) -> float | None:
     return None if wanted is None or not entry.paper_std else (entry.mean - wanted) / entry.paper_std
 
 
+def near(entry: Entry) -> bool:
+    """Whether ours is the paper's, above or below it, up to one of its standard deviations and its rounding.
+
+    >>> cell = Entry("protocol", "whvi", "yacht", "mlp", 2, 128, "rmse", 0.5, 0.1, 8, paper_mean=0.69, paper_std=0.16)
+    >>> near(cell), near(replace(cell, mean=0.6)), near(replace(cell, mean=0.84))
+    (False, True, True)
+    """
+    wanted, slack = target(entry), (entry.paper_std or 0.0) + 0.5 * 10**-entry.paper_decimals
+    return wanted is not None and abs(entry.mean - wanted) <= slack
+
+
 def runs(entry: Entry) -> Hashable:
     """The runs behind a number: its metrics share them, and so may exhibits."""
     cell = entry.exhibit, entry.method, entry.dataset, entry.model, entry.depth, entry.width

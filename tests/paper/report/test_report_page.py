@@ -187,7 +187,7 @@ def test_commands(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--results", "nowhere"], "nowhere has no records of the profile recipe; give their folder with --results, or"),
+        (["--results", "nowhere"], "nowhere has no records of the profile recipe; give their folder with --results"),
         (["--profile", "smoke"], "out/paper/records has no records of the profile smoke; "),
         (["--profile", "long"], "profile 'long' is not known; use one of: recipe, paper, quick, smoke"),
     ],
