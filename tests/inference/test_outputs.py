@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, InputTypeError
-from whvi.inference import deep_ensemble, elbo, fit
+from whvi.inference import elbo, fit, fit_ensemble
 from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear, WithOutput
 from whvi.predictive import Ensemble, predict
@@ -108,8 +109,8 @@ def test_fit_and_predict_take_the_tensor(give: Callable[[Tensor], Any], output: 
 def test_ensembles_take_the_tensor(give: Callable[[Tensor], Any], output: Callable[[Any], Tensor] | None) -> None:
     found = []
     for i, read in ((0, None), (1, output)):
-        models = [deepcopy(nets(give, bayesian=False)[i]) for _ in range(2)]
-        result = deep_ensemble(models, [Gaussian(), Gaussian()], (X, Y), steps=4, output=read)
+        make = partial(deepcopy, nets(give, bayesian=False)[i])
+        result = fit_ensemble(make, Gaussian(), (X, Y), members=2, steps=4, output=read)
         found.append(result.predict(X).samples())
     assert torch.equal(*found)
 

@@ -207,10 +207,11 @@ def test_the_posterior_is_an_ensemble_of_all() -> None:
     assert result.history.noise[-1] == [likelihood.noise for likelihood in likelihoods]
 
 
-def test_a_deep_ensemble_is_replicas_of_map() -> None:
+def test_a_deep_ensemble_is_replicas_of_map_and_warns() -> None:
     models, likelihoods, data = problem(MODELS["plain"], (30, 30))
     twin, twin_likelihood = copy.deepcopy((models[1], likelihoods[1]))
-    deep_ensemble(models, likelihoods, data[0], steps=STEPS)
+    with pytest.warns(DeprecationWarning, match="use fit_ensemble"):
+        deep_ensemble(models, likelihoods, data[0], steps=STEPS)
     fit(twin, twin_likelihood, data[0], steps=STEPS, algorithm=MAP(), seed=1)
     close(models[1], twin)
     with pytest.raises(AssertionError):

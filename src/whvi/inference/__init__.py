@@ -14,7 +14,8 @@ from whvi.inference.callbacks import (
 from whvi.inference.diagnostics import effective_sample_size, split_rhat
 from whvi.inference.distributed import Distributed
 from whvi.inference.elbo import Elbo, elbo
-from whvi.inference.fit import Fit, deep_ensemble, fit, fit_replicas
+from whvi.inference.ensemble import deep_ensemble, fit_ensemble, member_seeds
+from whvi.inference.fit import Fit, fit, fit_replicas
 from whvi.inference.map import MAP
 from whvi.inference.schedules import (
     Constant,
@@ -61,7 +62,9 @@ __all__ = [
     "effective_sample_size",
     "elbo",
     "fit",
+    "fit_ensemble",
     "fit_replicas",
+    "member_seeds",
     "split_rhat",
 ]
 __getattr__ = moved_names(__name__, {"NoisyKFAC": "whvi_paper.baselines"})

@@ -54,6 +54,13 @@ class Run(ABC):
     def finish(self) -> None:  # noqa: B027 (most have nothing to do)
         """Leave the result in the model and the likelihood, where it is not there already; the run may go on."""
 
+    def take(self) -> None:  # noqa: B027 (most hold it there)
+        """Go on from what the model and the likelihood hold now."""
+
+    def unsaved(self) -> set[str]:
+        """What is neither changed nor kept by the run, by the name that it has in a fingerprint of its modules."""
+        return set()
+
     def everyone(self, value: float) -> list[float]:
         """The value that each process of the run has; all of them must ask."""
         return [value]

@@ -17,8 +17,7 @@ from whvi.inference.algorithm import Algorithm, Members, Run
 from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest, split
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, History, Progress
 from whvi.inference.callbacks.base import check_names
-from whvi.inference.loop import Loop, training
-from whvi.inference.map import MAP
+from whvi.inference.loop import Loop, Part, training
 from whvi.inference.old_keywords import OldKeywords, OldReplicasKeywords, in_new_words
 from whvi.inference.replicas import check_settings
 from whvi.inference.seeds import mix
@@ -55,7 +54,7 @@ class Fit:
 
         Args:
             x: (N, ...), or several such tensors in a tuple or dict.
-            samples: how many functions are drawn. None: 64, or the members of an ensemble.
+            samples: how many functions are drawn; None as for ``whvi.predict``.
             options: of ``whvi.predict``.
         """
         from whvi.predictive import predict  # data go from inference to prediction; here alone they come back
@@ -113,7 +112,7 @@ def fit(
     >>> len(result.history.elbo)
     50
     """
-    _check_modules(model, likelihood)
+    check_modules(model, likelihood)
     model = with_output(model, output)
     seed = any_whole_number("seed", seed)
     algorithm, more = in_new_words("fit", algorithm, old)
@@ -153,9 +152,9 @@ def fit(
             "fixed": digest(*likelihood.buffers()),
         }
 
-    modules = {"model": model, "likelihood": likelihood}
+    modules, parts = {"model": model, "likelihood": likelihood}, [Part("", model, likelihood, seed)]
     noise = lambda: likelihood.noise  # noqa: E731 (it is one argument of many)
-    return _go(run, batches, steps, seed, modules, modules, likelihood, noise, identity, all_callbacks, [model])
+    return _go(run, batches, steps, seed, modules, parts, likelihood, noise, identity, all_callbacks)
 
 
 def fit_replicas(
@@ -204,7 +203,7 @@ def fit_replicas(
             f"{len(data)}, {len(settings)} and {len(seeds)} of them"
         )
     for pair in zip(models, likelihoods, strict=True):
-        _check_modules(*pair)
+        check_modules(*pair)
     models = [with_output(model, output) for model in models]
     pairs = [split("data", one) for one in data]
     batches = StackedBatches(pairs, likelihoods[0], batch_size, seeds)
@@ -223,50 +222,13 @@ def fit_replicas(
             "fixed": [digest(*likelihood.buffers()) for likelihood in likelihoods],
         }
 
-    owners = {
-        f"{r}.{kind}": m for kind, own in (("model", models), ("likelihood", likelihoods)) for r, m in enumerate(own)
-    }
-    return _go(run, batches, steps, seeds[0], {}, owners, likelihoods[0], run.noise, identity, all_callbacks, models)
+    replicas = enumerate(zip(models, likelihoods, seeds, strict=True))
+    parts = [Part(f"{r}.", *own) for r, own in replicas]
+    return _go(run, batches, steps, seeds[0], {}, parts, likelihoods[0], run.noise, identity, all_callbacks)
 
 
-def deep_ensemble(
-    models: Sequence[nn.Module],
-    likelihoods: Sequence[Likelihood],
-    data: Data,
-    *,
-    steps: int,
-    algorithm: MAP | None = None,
-    batch_size: int = 64,
-    seeds: Sequence[int] | None = None,
-    output: Output | None = None,
-    callbacks: Sequence[Callback] = (),
-    compile: bool = False,
-    **old: Unpack[OldReplicasKeywords],
-) -> Fit:
-    """Plain networks from different starts and seeds, fitted at once on the same data (Lakshminarayanan et al., 2017).
-
-    Args:
-        models, likelihoods: the members; initialise them differently.
-        data: (x, y), or as for ``fit``.
-        algorithm: ``MAP()`` by default.
-        steps, batch_size, seeds, output, callbacks, compile, old: as for ``fit_replicas``.
-    """
-    _, more = in_new_words("deep_ensemble", None, old)
-    return fit_replicas(
-        models,
-        likelihoods,
-        [data] * len(models),
-        steps=steps,
-        algorithm=algorithm or MAP(),
-        batch_size=batch_size,
-        seeds=seeds,
-        output=output,
-        callbacks=[*callbacks, *more],
-        compile=compile,
-    )
-
-
-def _check_modules(model: object, likelihood: object) -> None:
+def check_modules(model: object, likelihood: object) -> None:
+    """Raise InputTypeError unless they are what they are called."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(likelihood, Likelihood):
@@ -295,18 +257,17 @@ def _go(
     steps: int,
     seed: int,
     modules: dict[str, nn.Module],
-    owners: Mapping[str, nn.Module],
+    parts: Sequence[Part],
     likelihood: Likelihood,
     noise: Callable[[], Any],
     identity: Callable[[], dict[str, Any]],
     callbacks: list[Callback],
-    models: Sequence[nn.Module],
 ) -> Fit:
     """Take all steps."""
     history = callbacks[0]
     assert isinstance(history, History)
     with closing(run):
-        loop = Loop(run, batches, steps, seed, modules, owners, likelihood, noise, identity, history, callbacks)
-        with training(*models):
+        loop = Loop(run, batches, steps, seed, modules, parts, likelihood, noise, identity, history, callbacks)
+        with training(*(part.model for part in parts)):
             seconds = loop.go()
     return Fit(run.posterior(), history, run, seconds, likelihood if modules else None)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,16 @@ from whvi.nn.swap import copied, give_back
 Value = TypeVar("Value")
 
 
+class Part(NamedTuple):
+    """A model of a fit with what is its own: the only one, or a replica."""
+
+    prefix: str
+    """Of the names of its modules: "" where it is the only one, else "0.", "1.", ..."""
+    model: nn.Module
+    likelihood: Likelihood
+    seed: int
+
+
 @dataclass
 class Loop:
     """A run from its first step, or from where a callback put it, to its end.
@@ -41,8 +51,8 @@ class Loop:
     seed: int
     modules: Mapping[str, nn.Module]
     """Whose tensors belong to the state, besides those of the run."""
-    owners: Mapping[str, nn.Module]
-    """All modules that the run changes: ``modules``, or the model and likelihood of each replica."""
+    parts: Sequence[Part]
+    """All that the run changes: one model and likelihood, whose tensors are those of ``modules``, or all replicas."""
     likelihood: Likelihood
     noise: Callable[[], Any]
     identity: Callable[[], dict[str, Any]]
@@ -55,6 +65,9 @@ class Loop:
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps)
+        kinds = ("model", "likelihood")
+        self.owners: dict[str, nn.Module] = {p.prefix + kind: getattr(p, kind) for kind in kinds for p in self.parts}
+        """The modules that the run changes, by name."""
 
     def go(self) -> float:
         """All steps that are left; the seconds they took."""
@@ -171,7 +184,7 @@ class Loop:
             if best := callback.leaves():
                 self.load_modules(best)
                 left.append(of_modules(self.owners))
-        saved = self.module_tensors() if self.modules else left[0]
+        saved = self.module_tensors() if self.modules else left[0].keys() - self.run.unsaved()
         unsaved = {name: digest for name, digest in self.start.items() if name not in saved}
         known = all(
             any(_below(f"{owner}.", one) == _below(f"{owner}.", now) for one in (self.start, *left))
@@ -189,22 +202,26 @@ class Loop:
         own = {callback.name: identity for callback in self._named() if (identity := callback.identity())}
         return {**self.identity(), "callbacks": own}
 
-    def module_tensors(self) -> dict[str, Tensor]:
-        """The tensors of the modules, by name."""
+    def module_tensors(self, part: Part | None = None) -> dict[str, Tensor]:
+        """The tensors of the modules, by name; or those of a part that the run does not leave as they are."""
         found = {}
-        for prefix, module in self.modules.items():
+        owners = self.modules if part is None else {n: m for n, m in self.owners.items() if n.startswith(part.prefix)}
+        for prefix, module in owners.items():
             for name, value in module.state_dict().items():
                 if not isinstance(value, Tensor):
                     raise UnsupportedError(
                         f"{prefix}.{name} is a {type(value).__name__}, which a checkpoint cannot hold; it takes tensors"
                     )
                 found[f"{prefix}.{name}"] = value
-        return found
+        unsaved = self.run.unsaved()
+        return {name: value for name, value in found.items() if name not in unsaved}
 
     def load_modules(self, tensors: Mapping[str, Tensor]) -> None:
-        """Give the modules their tensors."""
-        for prefix, module in self.modules.items():
-            module.load_state_dict(_below(f"{prefix}.", tensors))
+        """Give the modules their tensors; of replicas, those that there are."""
+        for prefix, module in self.owners.items():
+            own = _below(f"{prefix}.", tensors)
+            if self.modules or own:
+                module.load_state_dict(own, strict=bool(self.modules))
 
 
 def _below(prefix: str, named: Mapping[str, Value]) -> dict[str, Value]:

@@ -40,7 +40,7 @@ class MAP(SVI):
     """The mode of the posterior of a plain network: log-likelihood + log N(parameters; 0, prior_variance).
 
     Without Bayesian layers there is nothing to average over; several of them from different seeds are a deep ensemble
-    (``whvi.inference.deep_ensemble``).
+    (``whvi.inference.fit_ensemble``).
     """
 
     bound: ClassVar[type[Bound]] = LogJoint

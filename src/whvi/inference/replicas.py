@@ -21,6 +21,7 @@ from whvi.inference.seeds import mix
 from whvi.inference.stacked import LIKELIHOOD, Flat, Objective
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, differences
+from whvi.nn.swap import frozen
 from whvi.ops import seeded, seeds_from
 from whvi.ops.noise import SeedsExhausted
 from whvi.rows import Inputs
@@ -39,14 +40,29 @@ class Replicas(Run):
         self.pairs = [(o.model, o.likelihood) for o in objectives]
         check_alike(self.pairs)
         self.flats = [Flat(objective) for objective in objectives]
-        self.fixed = {name: torch.stack([flat.others[name] for flat in self.flats]) for name in self.flats[0].others}
-        """What is not learned, stacked. A pass may change it in place."""
+        self.shared = {
+            name
+            for name, tensor in self.flats[0].tensors.items()
+            if frozen(tensor) and all(flat.tensors[name] is tensor for flat in self.flats)
+        }
+        """Frozen parameters that all replicas have in common, such as the base of adapters: they are here once."""
+        others = self.flats[0].others
+        self.fixed = {
+            name: value if name in self.shared else torch.stack([flat.others[name] for flat in self.flats])
+            for name, value in others.items()
+        }
+        """What is not learned, stacked unless shared. A pass may change what is stacked in place."""
+        self._axes = {name: None if name in self.shared else 0 for name in others}
         self._seeds, self._enough = 16, False
         """Seeds of a step, and whether that is known to be as many as are drawn."""
 
     @abstractmethod
     def rows(self) -> Tensor:
         """The parameters of all replicas, in the order of ``Flat``: (R, parameters)."""
+
+    @abstractmethod
+    def write(self, rows: Tensor) -> None:
+        """Take other parameters for them: (R, parameters)."""
 
     def evaluate(self, learned: dict[str, Tensor], x: Inputs, y: Tensor, step: int, *rest: Any) -> Any:
         """The objectives of all replicas, with the noise that each would have alone: (R,) for each of their parts.
@@ -57,7 +73,7 @@ class Replicas(Run):
             step: its number.
             rest: further arguments of the objectives, the same for all.
         """
-        before = {} if self._enough else {name: value.clone() for name, value in self.fixed.items()}
+        before = {} if self._enough else {name: value.clone() for name, value in self.own().items()}
         while True:
             try:
                 found = self.at_seeds(
@@ -93,16 +109,31 @@ class Replicas(Run):
             with seeded(seeds, graphs=graphs):
                 return self.flats[0].call({**learned, **fixed}, *batch, *rest)
 
-        dims = (0, 0, 0, of.mapped(lambda _: 0, x, lambda _: None), 0, 0)
+        dims = (0, self._axes, 0, of.mapped(lambda _: 0, x, lambda _: None), 0, 0)
         return vmap(one, dims, randomness="different")(learned, fixed, seeds, x, y, counts)
+
+    def own(self) -> dict[str, Tensor]:
+        """What is not learned and not shared, stacked."""
+        return {name: value for name, value in self.fixed.items() if name not in self.shared}
+
+    def unsaved(self) -> set[str]:
+        """What the replicas share."""
+        return {f"{r}.{name}" for r in range(len(self.flats)) for name in self.shared}
 
     @torch.no_grad()
     def finish(self, part: str = "") -> None:
         """Give each model and likelihood its parameters and buffers, or those alone whose names begin with ``part``."""
-        for name, values in (self.flats[0].split(self.rows()) | self.fixed).items():
+        for name, values in (self.flats[0].split(self.rows()) | self.own()).items():
             if name.startswith(part):
                 for flat, value in zip(self.flats, values, strict=True):
                     flat.tensors[name].copy_(value)
+
+    @torch.no_grad()
+    def take(self) -> None:
+        """Go on from what the models and likelihoods hold: the inverse of ``finish``."""
+        self.write(torch.stack([flat.flat() for flat in self.flats]))
+        for name, values in self.own().items():
+            values.copy_(torch.stack([flat.tensors[name] for flat in self.flats]))
 
     def noise(self) -> list[float] | None:
         """Standard deviation of each likelihood's noise, where they have one."""
@@ -117,10 +148,12 @@ class Replicas(Run):
 
 
 def check_alike(pairs: Sequence[tuple[nn.Module, Likelihood]]) -> None:
-    """Raise ArgumentError unless the replicas are alike in all but the values of their tensors, and share none."""
+    """Raise ArgumentError unless the replicas are alike in all but the values of their tensors, and share none that a
+    fit may change: frozen parameters may be common."""
     seen: set[int] = set()
     for pair in pairs:
-        own = {id(tensor) for module in pair for tensor in (*module.parameters(), *module.buffers())}
+        tensors = (tensor for module in pair for tensor in (*module.parameters(), *module.buffers()))
+        own = {id(tensor) for tensor in tensors if not frozen(tensor)}
         if own & seen or any(pair[i] is other[i] for other in pairs for i in (0, 1) if other is not pair):
             raise ArgumentError("each replica needs a model and a likelihood of its own; copy them with copy.deepcopy")
         seen |= own

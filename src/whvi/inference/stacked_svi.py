@@ -80,13 +80,19 @@ class StackedRun(Replicas):
         """The parameters of all replicas: (R, parameters)."""
         return self._in_order(self.matrices)
 
+    @torch.no_grad()
+    def write(self, rows: Tensor) -> None:
+        """Into the matrices."""
+        for matrix, (_, group) in zip(self.matrices, self.groups, strict=True):
+            matrix.copy_(rows[group])
+
     def _in_order(self, matrices: Sequence[Tensor]) -> Tensor:
         return matrices[0] if self.places is None else torch.cat(tuple(matrices))[self.places]
 
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the replicas, and the optimizer's."""
         rows = {f"rows.{i}": matrix.detach() for i, matrix in enumerate(self.matrices)}
-        fixed = {f"fixed.{name}": value for name, value in self.fixed.items()}
+        fixed = {f"fixed.{name}": value for name, value in self.own().items()}
         return rows | fixed | optimizer_tensors(self.optimizer)
 
     def numbers(self) -> dict[str, Any]:
@@ -98,7 +104,7 @@ class StackedRun(Replicas):
         with torch.no_grad():
             for i, matrix in enumerate(self.matrices):
                 matrix.copy_(tensors[f"rows.{i}"])
-            for name, value in self.fixed.items():
+            for name, value in self.own().items():
                 value.copy_(tensors[f"fixed.{name}"])
         restore_optimizer(self.optimizer, tensors, numbers)
 

@@ -14,6 +14,33 @@ def own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from chain(module.named_parameters(), module.named_buffers())
 
 
+def frozen(tensor: Tensor) -> bool:
+    """Whether it is a parameter that nothing learns."""
+    return isinstance(tensor, nn.Parameter) and not tensor.requires_grad
+
+
+def share_frozen(module: nn.Module, owner: nn.Module) -> None:
+    """Replace the frozen parameters of a module by those of a like one where they are equal, which then are there once.
+
+    >>> one, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> _ = other.load_state_dict(one.requires_grad_(False).state_dict()), other.requires_grad_(False)
+    >>> share_frozen(other, one)
+    >>> other.weight is one.weight
+    True
+    """
+    held, own = dict(owner.named_parameters()), dict(module.named_parameters())
+    for place, name in places(module).items():
+        if name in own and frozen(own[name]) and name in held and _equal(own[name], held[name]):
+            path, _, leaf = place.rpartition(".")
+            module.get_submodule(path).register_parameter(leaf, held[name])
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    same = frozen(other) and type(one) is type(other) is nn.Parameter
+    alike = (one.dtype, one.device, one.shape) == (other.dtype, other.device, other.shape)
+    return same and alike and (one is other or torch.equal(one, other))
+
+
 def copied(module: nn.Module) -> dict[str, Tensor]:
     """Copies of parameters and buffers, for ``give_back``."""
     return {name: tensor.detach().clone() for name, tensor in own_tensors(module)}

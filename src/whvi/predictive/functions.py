@@ -22,6 +22,8 @@ from whvi.predictive.chunks import default_rows, kept_rows
 from whvi.predictive.state import Snapshot, evaluating
 from whvi.rows import Inputs
 
+DEFAULT_SAMPLES = 64
+"""Functions that are drawn where nothing else was said."""
 GROUP = 16
 """Functions that are evaluated at once. It is fixed, so that a function depends on the seed alone."""
 _PROBE = 3, 7
@@ -80,7 +82,7 @@ class Network(Source):
     def __init__(self, model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> None:
         self.module = self.architecture = model
         self.layers, self.given = bayesian_layers(model), likelihood
-        self.samples = samples or 64
+        self.samples = samples or DEFAULT_SAMPLES
         self._together, self._probed = True, False
 
     def count(self) -> int:
@@ -137,7 +139,8 @@ class Members(Source):
         self.module = self.ensemble = ensemble
         self.architecture, self.layers, self.given = ensemble.architecture, ensemble.layers, likelihood
         size = len(ensemble)
-        count = size if samples is None else samples if self.layers else min(samples, size)
+        equally = -(-DEFAULT_SAMPLES // size) * size
+        count = samples or equally if self.layers else min(samples or size, size)
         # The samples of a Markov chain stand side by side: the first few would be the beginning of one chain.
         self.order = [s * size // count if count < size else s % size for s in range(count)]
 

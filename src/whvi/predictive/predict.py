@@ -37,7 +37,8 @@ def predict(
             at a time; rows and positions may be flattened into that axis, but rows must come first.
         x: (N, ...), finite; with no rows, all fields are empty. Or several such tensors: a tuple, the arguments of the
             model, or a dict, its keywords (``{"input_ids": ..., "attention_mask": ...}``).
-        samples: how many functions are drawn. None: 64, or the members of an ensemble.
+        samples: how many functions are drawn. None: 64, or the next multiple of the members of an ensemble; of members
+            without Bayesian layers, as many as there are.
         likelihood: default ``model.likelihood``, if there is one, or the ensemble's own. Without one, the mean and the
             spread are those of the functions.
         draws: "batch": each function is one draw of all weights, used for all rows. "example": each function and

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, Callback, CosineDecay, EarlyStopping, Fit, History, Moment, Progress, fit
+from whvi.inference import SVI, Callback, CosineDecay, EarlyStopping, Fit, History, Progress, fit
+from whvi.inference.loop import Part
 from whvi.inference.seeds import mix
 from whvi.inference.svi import SVIRun
 from whvi.likelihoods import Likelihood
@@ -122,18 +123,18 @@ class Training:
 class WeightedStopping(EarlyStopping):
     """Early stopping on held-out rows that have weights."""
 
-    def __init__(self, likelihood: Likelihood, data: TrainingData, every: int, patience: int) -> None:
+    def __init__(self, data: TrainingData, every: int, patience: int) -> None:
         super().__init__(every=every, patience=patience, validation=(data.x, data.y))
-        self.likelihood, self.data = likelihood, data
+        self.data = data
 
-    def likelihood_of(self, moment: Moment) -> Likelihood:
+    def likelihood_of(self, part: Part) -> Likelihood:
         """That of single rows, where training counts them by their weights."""
-        return self.likelihood
+        return part.likelihood.inner if isinstance(part.likelihood, Weighted) else part.likelihood
 
-    def value(self, moment: Moment) -> float:
+    def value(self, part: Part) -> float:
         """Weighted mean of minus the log predictive density."""
-        model, seed = moment.loop.modules["model"], mix(moment.loop.seed, "validation")
-        found = predict(model, self.data.x, self.samples, likelihood=self.likelihood, seed=seed).log_prob(self.data.y)
+        law, seed = self.likelihood_of(part), mix(part.seed, "validation")
+        found = predict(part.model, self.data.x, self.samples, likelihood=law, seed=seed).log_prob(self.data.y)
         return -float((found * self.data.weight).sum() / self.data.weight.sum())
 
 
@@ -145,7 +146,7 @@ def train(
     law, pair = for_likelihood(likelihood, data)
     callbacks: list[Callback] = [History(every), Progress(settings.progress)]
     if validation is not None:
-        callbacks.append(WeightedStopping(likelihood, validation, every, settings.patience))
+        callbacks.append(WeightedStopping(validation, every, settings.patience))
     result = fit(
         model,
         law,

@@ -1,14 +1,17 @@
 """When to stop before the last step."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from functools import partial
+from math import nan
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from whvi.arguments import whole_number
-from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
+from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.batches import digest
 from whvi.inference.callbacks.base import Callback, Moment
 from whvi.inference.elbo import check_rows
@@ -16,9 +19,25 @@ from whvi.inference.seeds import mix
 from whvi.likelihoods import Likelihood
 from whvi.rows import Inputs
 
+if TYPE_CHECKING:  # it needs this file
+    from whvi.inference.loop import Part
+
+
+@dataclass
+class Best:
+    """The best look at a model so far."""
+
+    value: float = float("inf")
+    misses: int = 0
+    """Looks since then."""
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
 
 class EarlyStopping(Callback):
     """Stop when a number has not become better for a while, and go back to where it was best.
+
+    Of replicas each goes back to its own best, and has no further looks after its patience is over; the run stops when
+    that is so of all.
 
     Args:
         monitor: "elbo", the mean of the bound over the steps since the last look, or "mnll", the mean negative log
@@ -50,9 +69,8 @@ class EarlyStopping(Callback):
         self.monitor, self.margin, self.validation = monitor, margin, validation
         self.every, self.patience = whole_number("every", every), whole_number("patience", patience)
         self.samples = whole_number("samples", samples)
-        self.best, self.misses = float("inf"), 0
-        self.tensors: dict[str, Tensor] = {}
-        """Of the best look."""
+        self.bests: dict[str, Best] = {}
+        """Of each model of the fit, by the prefix of its names: "" where it is the only one."""
         self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
 
     def on(self, validation: tuple[Inputs, Tensor]) -> Self:
@@ -64,11 +82,8 @@ class EarlyStopping(Callback):
     def setup(self, moment: Moment) -> None:
         """Check that the fit has what it takes."""
         # It may have served another fit.
-        self.best, self.misses, self.tensors = float("inf"), 0, {}
+        self.bests = {part.prefix: Best() for part in moment.loop.parts}
         self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
-        modules = moment.loop.modules
-        if not modules:
-            raise UnsupportedError("replicas have no common step to stop at; fit them without EarlyStopping")
         if self.validation is None:
             if self.monitor == "mnll":
                 raise ArgumentError("early stopping on 'mnll' needs validation=(x, y); or use monitor='elbo'")
@@ -76,21 +91,20 @@ class EarlyStopping(Callback):
         if not isinstance(self.validation, tuple | list) or len(self.validation) != 2:
             raise InputTypeError(f"validation must be a pair (x, y), got {type(self.validation).__name__}")
         check_rows(*self.validation)
-        self.likelihood_of(moment).targets(self.validation[1])
+        self.likelihood_of(moment.loop.parts[0]).targets(self.validation[1])
 
-    def likelihood_of(self, moment: Moment) -> Likelihood:
+    def likelihood_of(self, part: "Part") -> Likelihood:
         """The likelihood of the validation rows."""
-        return moment.loop.likelihood
+        return part.likelihood
 
-    def value(self, moment: Moment) -> float:
+    def value(self, part: "Part") -> float:
         """Mean negative log predictive density of the validation rows; a subclass may look at something else."""
         from whvi.predictive import predict  # data go from inference to prediction; here alone they come back
 
         assert self.validation is not None
         x, y = self.validation
-        seed = mix(moment.loop.seed, "validation")
-        model, likelihood = moment.loop.modules["model"], self.likelihood_of(moment)
-        return float(predict(model, x, self.samples, likelihood=likelihood, seed=seed).mnll(y))
+        likelihood, seed = self.likelihood_of(part), mix(part.seed, "validation")
+        return float(predict(part.model, x, self.samples, likelihood=likelihood, seed=seed).mnll(y))
 
     def on_step(self, moment: Moment) -> bool:
         """Take in the bound; look at the rows where it is time. True when it is time to stop."""
@@ -99,23 +113,30 @@ class EarlyStopping(Callback):
         self._count += 1
         if moment.step % self.every:
             return False
-        number = -float(self._sum / self._count)
+        numbers = (-self._sum / self._count).reshape(-1).tolist()
         self._sum, self._count = torch.zeros_like(self._sum), 0
+        loop = moment.loop
+        if not loop.modules:
+            moment.run.finish()  # looks are at the models
         if self.validation is not None:
-            own = self.value(moment) if moment.run.leads else 0.0
-            found = moment.run.everyone(own)[0]
-            moment.history.validation.append((moment.step, found))
-            number = found if self.monitor == "mnll" else number
-        return self._look(number, moment.loop.module_tensors())
+            own = [self._value(part) if moment.run.leads else 0.0 for part in loop.parts]
+            found = [moment.run.everyone(value)[0] for value in own]
+            moment.history.validation.append((moment.step, found[0] if loop.modules else found))
+            numbers = found if self.monitor == "mnll" else numbers
+        for part, number in zip(loop.parts, numbers, strict=True):
+            if not self._over(part):
+                self._look(self.bests[part.prefix], number, partial(loop.module_tensors, part))
+        return all(map(self._over, loop.parts))
 
     def on_end(self, moment: Moment) -> None:
         """Go back to the best."""
-        if self.tensors:
-            moment.loop.load_modules(self.tensors)
+        if best := self.leaves():
+            moment.loop.load_modules(best)
+            moment.run.take()
 
     def leaves(self) -> Mapping[str, Tensor]:
-        """The best."""
-        return self.tensors
+        """The best of all."""
+        return {name: tensor for best in self.bests.values() for name, tensor in best.tensors.items()}
 
     def identity(self) -> dict[str, Any]:
         """Settings, and the rows."""
@@ -125,20 +146,32 @@ class EarlyStopping(Callback):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The best value so far, the tensors from there, and the mean that is being taken."""
-        tensors = {f"best.{name}": tensor for name, tensor in self.tensors.items()}
-        return {"sum": self._sum, **tensors}, {"best": self.best, "misses": self.misses, "count": self._count}
+        tensors = {f"best.{name}": tensor for name, tensor in self.leaves().items()}
+        values, misses = ([getattr(best, name) for best in self.bests.values()] for name in ("value", "misses"))
+        alone = list(self.bests) == [""]
+        numbers = {"best": values[0], "misses": misses[0]} if alone else {"best": values, "misses": misses}
+        return {"sum": self._sum, **tensors}, {**numbers, "count": self._count}
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """As it was."""
-        self.best, self.misses, self._count = numbers["best"], numbers["misses"], numbers["count"]
-        self._sum = tensors["sum"]
-        self.tensors = {n.removeprefix("best."): t for n, t in tensors.items() if n.startswith("best.")}
+        values, misses = (found if isinstance(found := numbers[n], list) else [found] for n in ("best", "misses"))
+        saved = {n.removeprefix("best."): t for n, t in tensors.items() if n.startswith("best.")}
+        for (prefix, best), value, missed in zip(self.bests.items(), values, misses, strict=True):
+            best.value, best.misses = value, missed
+            best.tensors = {name: tensor for name, tensor in saved.items() if name.startswith(prefix)}
+        self._count, self._sum = numbers["count"], tensors["sum"]
 
-    def _look(self, value: float, tensors: Mapping[str, Tensor]) -> bool:
-        """Take in a value, for which less is better; True when it is time to stop."""
-        if value < self.best - self.margin:
-            self.best, self.misses = value, 0
-            self.tensors = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    def _over(self, part: "Part") -> bool:
+        """Whether there are to be no further looks at a model."""
+        return self.bests[part.prefix].misses >= self.patience
+
+    def _value(self, part: "Part") -> float:
+        return nan if self._over(part) else self.value(part)
+
+    def _look(self, best: Best, value: float, tensors: Callable[[], Mapping[str, Tensor]]) -> None:
+        """Take in a value, for which less is better."""
+        if value < best.value - self.margin:
+            best.value, best.misses = value, 0
+            best.tensors = {name: tensor.detach().clone() for name, tensor in tensors().items()}
         else:
-            self.misses += 1
-        return self.misses >= self.patience
+            best.misses += 1

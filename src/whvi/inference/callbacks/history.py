@@ -37,8 +37,8 @@ class History(Callback):
     kl: list[Any] = field(default_factory=list)
     noise: list[Any] = field(default_factory=list)
     """Standard deviation of the likelihood's noise, where it has one."""
-    validation: list[tuple[int, float]] = field(default_factory=list)
-    """(step, mean negative log predictive density) of the validation rows."""
+    validation: list[tuple[int, Any]] = field(default_factory=list)
+    """(step, mean negative log predictive density) of the validation rows; NaN for a replica that stopped."""
     stopped: str = "steps"
     """Why the run ended: "steps", "early" or "callback"."""
 

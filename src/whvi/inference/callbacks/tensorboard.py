@@ -1,6 +1,8 @@
 """Scalars for TensorBoard, behind the extra ``tensorboard``."""
 
+from math import isnan
 from os import PathLike
+from statistics import fmean
 from typing import Any
 
 from whvi.errors import MissingPackageError
@@ -35,7 +37,8 @@ class TensorBoard(Callback):
         if history.ends_at(moment.step):
             self._write(moment.step, history.summary)
         for step, value in history.validation[self._looks :]:
-            self._writer.add_scalar("validation mnll", value, step)
+            going = [one for one in value if not isnan(one)] if isinstance(value, list) else [value]
+            self._writer.add_scalar("validation mnll", fmean(going), step)
         self._looks = len(history.validation)
 
     def on_end(self, moment: Moment) -> None:

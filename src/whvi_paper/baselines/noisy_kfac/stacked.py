@@ -62,9 +62,15 @@ class StackedKFACRun(Replicas):
         """The parameters of all replicas: (R, parameters)."""
         return torch.cat([parameter.reshape(len(self.pairs), -1) for parameter in self.parameters.values()], 1)
 
+    @torch.no_grad()
+    def write(self, rows: Tensor) -> None:
+        """Into each of them."""
+        for name, value in self.flats[0].split(rows).items():
+            self.parameters[name].copy_(value)
+
     def tensors(self) -> dict[str, Tensor]:
         """All tensors of the replicas, and those of the steps."""
-        return {name: value.detach() for name, value in self._own().items()} | self.steps.tensors()
+        return {name: value.detach() for name, value in self._saved().items()} | self.steps.tensors()
 
     def numbers(self) -> dict[str, Any]:
         """Of the steps."""
@@ -73,7 +79,7 @@ class StackedKFACRun(Replicas):
     @torch.no_grad()
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """All replicas and the steps as they were."""
-        for name, value in self._own().items():
+        for name, value in self._saved().items():
             value.copy_(tensors[name])
         self.steps.restore(tensors, numbers)
 
@@ -81,6 +87,6 @@ class StackedKFACRun(Replicas):
         """Parameters of all replicas."""
         return list(self.parameters.values())
 
-    def _own(self) -> dict[str, Tensor]:
+    def _saved(self) -> dict[str, Tensor]:
         learned = {f"learned.{name}": value for name, value in self.parameters.items()}
-        return learned | {f"fixed.{name}": value for name, value in self.fixed.items()}
+        return learned | {f"fixed.{name}": value for name, value in self.own().items()}

@@ -1,0 +1,5 @@
+"""Several networks as one."""
+
+from whvi.ensemble.networks import Ensemble
+
+__all__ = ["Ensemble"]
