@@ -55,6 +55,8 @@ KINDS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "LinearOfTokens": (lambda: nn.Linear(12, 20, bias=False), (6, 3, 12)),
     "Conv2d": (lambda: nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2), (6, 4, 5, 4)),
     "Conv1d": (lambda: nn.Conv1d(4, 8, 3, padding="same", padding_mode="circular"), (6, 4, 7)),
+    "ConvTranspose1d": (lambda: nn.ConvTranspose1d(4, 8, 3, stride=2, dilation=2), (6, 4, 7)),
+    "ConvTranspose2d": (lambda: nn.ConvTranspose2d(4, 8, 3, 2, 1, 1, groups=2), (6, 4, 3, 4)),
     "Conv1D": (lambda: Conv1D(20, 12), (6, 3, 12)),
     "Attention": (Attended, (6, 5, 16)),
     "AttentionOfOthers": (lambda: Attended(kdim=8, vdim=12), (6, 5, 16)),

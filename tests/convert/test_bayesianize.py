@@ -34,6 +34,20 @@ class Block(nn.Module):
         return self.grouped(y.relu()).mean((2, 3))
 
 
+class Waves(nn.Module):
+    """Down and up again, with one weight for both ways; sounds and images of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Conv1d(16, 32, 4, stride=2, bias=False), nn.ConvTranspose1d(32, 16, 4, stride=2)
+        self.up.weight = self.down.weight
+        self.image = nn.ConvTranspose2d(16, 24, (3, 2), (3, 2), groups=2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.image(self.up(self.down(x).tanh()).unflatten(-1, (3, -1)))
+        return y.flatten(1)
+
+
 class Tied(nn.Module):
     """A float64 MLP: one module in two places, two layers with one weight, two biases of their own."""
 
@@ -52,6 +66,7 @@ class Tied(nn.Module):
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], torch.dtype]] = {
     "resnet-18": (lambda: resnet18("dense"), (2, 3, 8, 8), torch.float32),
+    "waves": (Waves, (3, 16, 12), torch.float32),
     "block": (Block, (4, 8, 6, 6), torch.float32),
     "encoder": (
         lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), 2),
@@ -149,7 +164,7 @@ def frozen() -> nn.Module:
     [
         (lambda: nn.LSTM(32, 32), "LSTM has no"),
         (lambda: nn.GRU(32, 32), "GRU has no"),
-        (lambda: nn.Conv1d(32, 32, 3), "Conv1d has no"),
+        (lambda: nn.Conv3d(32, 32, 3), "Conv3d has no"),
         (lambda: nn.LazyLinear(32), "lazy"),
         (hooked, "hooks"),
         (frozen, "frozen"),

@@ -19,6 +19,7 @@ from whvi.nn import (
     MeanFieldLinear,
     WHVIColumn,
     WHVIConv2d,
+    WHVIConvTranspose2d,
     WHVILinear,
 )
 from whvi_paper.baselines import (
@@ -44,6 +45,7 @@ LAYERS = {
     "mean-field filters": lambda: MeanFieldConv2d(4, 8, 3, groups=2, **GEOMETRY),
     "matrix-Gaussian filters": lambda: MatrixGaussianConv2d(4, 8, 3, **GEOMETRY),
     "dropout filters": lambda: MCDropout(nn.Conv2d(4, 8, 3, groups=2, **GEOMETRY), 0.5),
+    "transposed filters": lambda: WHVIConvTranspose2d(4, 8, 3, 2, 1, 1, groups=2, dtype=torch.float64),
     "low-rank filters": lambda: LowRankMCDropoutConv2d(4, 8, 3, 3, p=0.5, **GEOMETRY),
 }
 
@@ -54,7 +56,8 @@ def test_every_layer_has_a_plain_twin(name: str) -> None:
     conv = "filters" in name
     x = torch.randn(5, 4, 6, 6, dtype=torch.float64) if conv else torch.randn(5, 8, dtype=torch.float64)
     merged = to_dense(layer.eval())
-    assert type(merged) is (nn.Conv2d if conv else nn.Linear)
+    images = nn.ConvTranspose2d if "transposed" in name else nn.Conv2d
+    assert type(merged) is (images if conv else nn.Linear)
     assert not merged.training
     with whvi.mean_mode(layer):
         torch.testing.assert_close(merged(x), layer(x), rtol=1e-10, atol=1e-10)

@@ -12,10 +12,10 @@ from whvi.adapters.attention import AdaptedAttention
 from whvi.adapters.recipe import Recipe
 from whvi.adapters.record import add, check_free
 from whvi.adapters.report import Adapted, Report, Row
-from whvi.adapters.targets import CONVOLUTIONS, Target, targets
+from whvi.adapters.targets import Target, targets
 from whvi.convert.attention import BayesianAttention
 from whvi.convert.bayesianize import auto_draws
-from whvi.convert.layers import count_parameters
+from whvi.convert.layers import CONVOLUTIONS, count_parameters
 from whvi.convert.matching import Rule, Selection
 from whvi.convert.rules import WITHOUT_TWIN
 from whvi.errors import ArgumentError, InputTypeError
@@ -46,9 +46,9 @@ def adapt(
 
     Args:
         model: trained, in any floating point or quantised; a quantised weight is never read.
-        rule: which modules. None: nn.Linear, nn.Conv1d, nn.Conv2d, nn.MultiheadAttention, transformers' Conv1D and
-            quantised linear layers, where the delta has fewer numbers than the weight; or a type, a name or pattern, or
-            several, or a function of (name, module), as for ``bayesianize``.
+        rule: which modules. None: nn.Linear, nn.Conv1d and nn.Conv2d and their transposes, nn.MultiheadAttention,
+            transformers' Conv1D and quantised linear layers, where the delta has fewer numbers than the weight; or a
+            type, a name or pattern, or several, or a function of (name, module), as for ``bayesianize``.
         skip: names, patterns and types to leave out.
         terms: T.
         posterior: of g, a Gaussian or "point".
@@ -105,7 +105,7 @@ def candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             continue
         if isinstance(module, BayesianLayer | BayesianAttention):
             inside |= set(module.modules())
-        elif targets(module) or isinstance(module, (nn.Linear, nn.Conv2d, *WITHOUT_TWIN)):
+        elif targets(module) or isinstance(module, (nn.Linear, *CONVOLUTIONS, *WITHOUT_TWIN)):
             inside |= set(module.modules())  # the output projection of attention is never called as a module
             yield name, module
 

@@ -9,11 +9,10 @@ from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from whvi.convert.attention import PROJECTIONS, BayesianAttention
-from whvi.nn import BayesianLayer, WHVIConv1d, WHVIConv2d, WHVILinear
+from whvi.convert.layers import CONVOLUTIONS, twin_of
+from whvi.nn import BayesianLayer, WHVILinear
 from whvi.nn.geometry import geometry_of
 from whvi.nn.structured import StructuredLayer
-
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d)
 
 
 class Target(NamedTuple):
@@ -87,12 +86,13 @@ def _linear(outputs: int, inputs: int, weight: Any) -> Target:
     return Target(partial(WHVILinear, inputs, outputs, bias=False), (outputs, inputs), _readable(weight))
 
 
-def _filters(module: nn.Conv1d | nn.Conv2d) -> Target:
-    options = geometry_of(module)
-    kernel, groups = options["kernel_size"], options["groups"]
-    shape = (options["out_channels"], options["in_channels"] // groups, *kernel)
-    kind = WHVIConv1d if isinstance(module, nn.Conv1d) else WHVIConv2d
-    return Target(partial(kind, bias=False, **options), shape, _readable(module.weight))
+def _filters(module: nn.Module) -> Target:
+    sizes = geometry_of(module)
+    first, second = sizes["out_channels"], sizes["in_channels"]
+    if "output_padding" in sizes:  # a transposed one has the channels of its input first
+        first, second = second, first
+    shape = (first, second // sizes["groups"], *sizes["kernel_size"])
+    return Target(partial(twin_of(module), bias=False, **sizes), shape, _readable(module.weight))
 
 
 def _readable(weight: Any) -> Tensor | None:

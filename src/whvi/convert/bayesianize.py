@@ -57,9 +57,10 @@ def bayesianize(
 
     Args:
         model: any nn.Module. Dtype, device, training flags and ties stay; what cannot be replaced stays, with a note.
-        rule: which layers. None: nn.Linear, nn.Conv2d and nn.MultiheadAttention where that saves parameters; a type or
-            several; a name or pattern of names (``"layers.*.linear1"``; a name stands for all below it) or several; or
-            a function of (name, module) that gives True, False, or the layer to put there.
+        rule: which layers. None: nn.Linear, nn.MultiheadAttention, nn.Conv1d and nn.Conv2d and their transposes, where
+            that saves parameters; a type or several; a name or pattern of names (``"layers.*.linear1"``; a name stands
+            for all below it) or several; or a function of (name, module) that gives True, False, or the layer to put
+            there.
         posterior, bias, structure, scales, prior_variance, share_g, terms, layout, block: as for ``WHVILinear``; biases
             start at the dense ones, and frozen ones stay numbers.
         pad_to: as for ``WHVILinear``, but "power_of_two" by default: on blocks of such a side a pretrained weight is
@@ -167,10 +168,9 @@ def _make(choice: Choice, maker: Maker) -> tuple[nn.Module, float | None]:
     try:
         if isinstance(module, nn.MultiheadAttention):
             return make_attention(module, maker)
-        if isinstance(module, nn.Conv2d):
-            return maker.conv(module)
-        assert isinstance(module, nn.Linear)
-        return maker.linear(module.weight, module.bias)
+        if isinstance(module, nn.Linear):
+            return maker.linear(module.weight, module.bias)
+        return maker.conv(module)
     except ArgumentError as error:
         raise ArgumentError(f"{choice.name or 'the model'}: {error}") from error
 

@@ -11,17 +11,20 @@ from whvi.convert.bayesianize import exchange
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.beside import slots
-from whvi.nn.conv1d import WHVIConv1d
+from whvi.nn.conv1d import OneAxis
 from whvi.nn.draws import Draw, Draws
-from whvi.nn.geometry import ConvGeometry, geometry_of
+from whvi.nn.geometry import ConvGeometry, TransposedGeometry, geometry_of
 from whvi.nn.model import bayesian_layers
 from whvi.nn.structured import StructuredLayer
 from whvi.nn.ties import tied
 from whvi.nn.together import in_separate_passes
 
+Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.ConvTranspose1d | nn.ConvTranspose2d
+"""What stands in the place of a layer."""
+
 
 def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None = None) -> nn.Module:
-    """A copy of the model with nn.Linear, nn.Conv2d and nn.MultiheadAttention in place of Bayesian layers.
+    """A copy of the model with nn.Linear, convolutions and nn.MultiheadAttention in place of Bayesian layers.
 
     Args:
         model: with any Bayesian layers of this library.
@@ -61,7 +64,7 @@ class Ties:
     def __init__(self) -> None:
         self._known: dict[tuple[nn.Module, ...], Tensor] = {}
 
-    def keep(self, layer: BayesianLayer, plain: nn.Linear | nn.Conv1d | nn.Conv2d) -> nn.Module:
+    def keep(self, layer: BayesianLayer, plain: Plain) -> nn.Module:
         """The plain layer, with parameters of an earlier one where both posteriors and numbers are the same."""
         if isinstance(layer, StructuredLayer):
             plain.weight = self._first((layer.g, *layer.scales), plain.weight)
@@ -74,18 +77,21 @@ class Ties:
         return known if torch.equal(known, own) else own
 
 
-def _plain(layer: BayesianLayer, draw: Draw | None) -> nn.Linear | nn.Conv1d | nn.Conv2d:
+def _plain(layer: BayesianLayer, draw: Draw | None) -> Plain:
     """The plain layer with the weight at a draw."""
     weight, bias = layer.weight_at(draw).detach(), layer.bias_value(draw)
     like = next(layer.parameters())
     options: dict[str, Any] = {"bias": bias is not None, "device": like.device, "dtype": like.dtype}
     geometry = getattr(layer, "geometry", None)
-    plain: nn.Linear | nn.Conv1d | nn.Conv2d
-    if isinstance(layer, WHVIConv1d):
+    plain: Plain
+    if isinstance(layer, OneAxis):
         across = {
             name: value[1] if isinstance(value, tuple) else value for name, value in geometry_of(layer.geometry).items()
         }
-        plain = nn.Conv1d(**across, **options)
+        kind = nn.ConvTranspose1d if isinstance(layer.geometry, TransposedGeometry) else nn.Conv1d
+        plain = kind(**across, **options)
+    elif isinstance(geometry, TransposedGeometry):
+        plain = nn.ConvTranspose2d(**geometry_of(geometry), **options)
     elif isinstance(geometry, ConvGeometry) and weight.ndim == 4:
         plain = nn.Conv2d(**{**geometry_of(geometry), "out_channels": weight.shape[0]}, **options)
     elif geometry is None and weight.ndim == 2:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log, prod, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 from whvi.arguments import positive_number
 from whvi.convert.start import Start, nearest
 from whvi.errors import ArgumentError
-from whvi.nn import WHVIConv2d, WHVILinear
+from whvi.nn import WHVIConv1d, WHVIConv2d, WHVIConvTranspose1d, WHVIConvTranspose2d, WHVILinear
 from whvi.nn.geometry import geometry_of
 from whvi.nn.structured import StructuredLayer
 from whvi.posterior import GaussianPrior, Posterior, Prior, make_posterior
@@ -20,6 +20,14 @@ from whvi.posterior.gaussian import LOG_STD
 from whvi.posterior.spec import Spec
 from whvi.structure import make_plan, parse
 
+TWINS: dict[type[nn.Module], type[WHVIConv2d]] = {
+    nn.Conv1d: WHVIConv1d,
+    nn.Conv2d: WHVIConv2d,
+    nn.ConvTranspose1d: WHVIConvTranspose1d,
+    nn.ConvTranspose2d: WHVIConvTranspose2d,
+}
+"""The Bayesian twin of each kind of convolution."""
+CONVOLUTIONS: tuple[type[nn.Module], ...] = tuple(TWINS)
 PRETRAINED_STD = 0.05
 """Spread at the start of a layer that was fitted, as a part of the size of its means: small, to keep the function."""
 
@@ -105,13 +113,14 @@ class Maker:
         layer = WHVILinear(inputs, outputs, bias=self._bias(bias), **options)
         return self._remember(weight, bias, layer, fitted)
 
-    def conv(self, module: nn.Conv2d) -> Made:
+    def conv(self, module: nn.Module) -> Made:
         """A layer for a dense convolution."""
-        weight, groups = module.weight, module.groups
-        inputs, outputs = prod(weight.shape[1:]), weight.shape[0] // groups
-        options, fitted = self._arguments(weight, inputs, outputs, groups, self.conv_draws)
-        layer = WHVIConv2d(bias=self._bias(module.bias), **geometry_of(module), **options)
-        return self._remember(weight, module.bias, layer, fitted)
+        weight, bias = module.get_parameter("weight"), cast(Tensor | None, module.bias)
+        geometry = geometry_of(module)
+        columns, rows = prod(weight.shape[1:]), weight.shape[0] // geometry["groups"]
+        options, fitted = self._arguments(weight, columns, rows, geometry["groups"], self.conv_draws)
+        layer = twin_of(module)(bias=self._bias(bias), **geometry, **options)
+        return self._remember(weight, bias, layer, fitted)
 
     def _arguments(
         self, weight: Tensor, inputs: int, outputs: int, groups: int, draws: str
@@ -163,12 +172,17 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
 
 
-def size_after(module: nn.Linear | nn.Conv2d, options: Options) -> int:
+def twin_of(module: nn.Module) -> type[WHVIConv2d]:
+    """The class of layers that take the place of a convolution."""
+    return next(twin for kind, twin in TWINS.items() if isinstance(module, kind))
+
+
+def size_after(module: nn.Module, options: Options) -> int:
     """Parameters of the layer that would take the place of a linear layer or convolution, without making it."""
     arguments: dict[str, Any] = {**options.layer("batch"), "prior_variance": 1.0, "device": "meta"}
     # Laws of a user's own may be of any size; they are counted as independent Gaussians.
     arguments |= {name: "diagonal" for name in ("posterior", "scales") if not isinstance(arguments[name], str)}
     bias = module.bias is not None and (options.bias if isinstance(options.bias, str) else "diagonal")
-    if isinstance(module, nn.Conv2d):
-        return count_parameters(WHVIConv2d(bias=bias, **geometry_of(module), **arguments))
+    if not isinstance(module, nn.Linear):
+        return count_parameters(twin_of(module)(bias=bias, **geometry_of(module), **arguments))
     return count_parameters(WHVILinear(module.in_features, module.out_features, bias, **arguments))

@@ -9,15 +9,14 @@ from torch.nn.modules.rnn import RNNBase, RNNCellBase
 from torch.nn.utils.parametrize import is_parametrized
 
 from whvi.convert.attention import BayesianAttention, split_projections
-from whvi.convert.layers import Options, count_parameters, size_after
+from whvi.convert.layers import CONVOLUTIONS, Options, count_parameters, size_after
 from whvi.convert.matching import Rule, Selection
 from whvi.nn.base import BayesianLayer
 from whvi.ops.torch_private import hooked, runs_as
 
-REPLACEABLE = (nn.Linear, nn.Conv2d, nn.MultiheadAttention)
+REPLACEABLE: tuple[type[nn.Module], ...] = (nn.Linear, *CONVOLUTIONS, nn.MultiheadAttention)
 """What has a Bayesian twin."""
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-WITHOUT_TWIN = (*_CONVOLUTIONS, RNNBase, RNNCellBase, nn.Bilinear)
+WITHOUT_TWIN: tuple[type[nn.Module], ...] = (nn.Conv3d, nn.ConvTranspose3d, RNNBase, RNNCellBase, nn.Bilinear)
 """What has none."""
 
 
@@ -67,8 +66,7 @@ class Rules:
             inputs = min(one.in_features for one in maps)
             after = sum(size_after(one, self.options) for one in maps)
         else:
-            assert isinstance(module, nn.Linear | nn.Conv2d)
-            inputs, after = module.weight[0].numel(), size_after(module, self.options)
+            inputs, after = module.get_parameter("weight")[0].numel(), size_after(module, self.options)
         if inputs < self.min_features:
             return f"{inputs} inputs, fewer than min_features={self.min_features}"
         before = count_parameters(module)
@@ -78,12 +76,13 @@ class Rules:
 def layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Linear layers, convolutions, attention and recurrent layers by name, each once; not what is inside of them."""
     inside: set[nn.Module] = set()
+    listed: tuple[type[nn.Module], ...] = (*REPLACEABLE, *WITHOUT_TWIN)
     for name, module in model.named_modules():
         if module in inside:
             continue
         if isinstance(module, (BayesianLayer, BayesianAttention)) or is_parametrized(module):
             inside |= set(module.modules())
-        if isinstance(module, (*REPLACEABLE, *WITHOUT_TWIN)):
+        if isinstance(module, listed):
             inside |= set(module.modules())  # the output projection of attention is never called as a module
             yield name, module
 

@@ -3,7 +3,8 @@
 from whvi.moved import moved_names
 from whvi.nn.base import BayesianLayer
 from whvi.nn.conv import WHVIConv2d
-from whvi.nn.conv1d import WHVIConv1d
+from whvi.nn.conv1d import WHVIConv1d, WHVIConvTranspose1d
+from whvi.nn.conv_transpose import WHVIConvTranspose2d
 from whvi.nn.draws import Draw
 from whvi.nn.dropout import MCDropout
 from whvi.nn.full_covariance import FullCovarianceLinear
@@ -23,6 +24,8 @@ __all__ = [
     "WHVIColumn",
     "WHVIConv1d",
     "WHVIConv2d",
+    "WHVIConvTranspose1d",
+    "WHVIConvTranspose2d",
     "WHVILinear",
     "WithOutput",
     "kl",

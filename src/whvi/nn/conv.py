@@ -39,6 +39,8 @@ class WHVIConv2d(Convolutional, StructuredLayer):
     torch.Size([2, 16, 8, 8])
     """
 
+    _geometry: type[ConvGeometry] = ConvGeometry
+
     def __init__(
         self,
         in_channels: int,
@@ -65,10 +67,12 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        geometry = ConvGeometry(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode)
-        _, per_group, height, width = geometry.weight_shape
+        geometry = self._geometry(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode
+        )
+        first, *others = geometry.weight_shape
         super().__init__(
-            make_plan(layout, per_group * height * width, out_channels // groups, terms, block=block, pad_to=pad_to),
+            make_plan(layout, prod(others), first // groups, terms, block=block, pad_to=pad_to),
             groups,
             out_channels,
             bias,

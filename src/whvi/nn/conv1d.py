@@ -5,13 +5,32 @@ from typing import Any
 from torch import Tensor
 
 from whvi.nn.conv import WHVIConv2d
+from whvi.nn.conv_transpose import WHVIConvTranspose2d
 from whvi.nn.draws import Draw
 from whvi.posterior.spec import Spec
 
 Width = int | tuple[int]
 
 
-class WHVIConv1d(WHVIConv2d):
+class OneAxis(WHVIConv2d):
+    """What convolutions along one axis have in common: they are those of images that are one pixel high."""
+
+    feature_axes = 2
+
+    def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
+        """The layer at a draw or at its mean."""
+        return super().evaluate(x.unsqueeze(-2), draw).squeeze(-2)
+
+    def weight_at(self, draw: Draw | None = None) -> Tensor:
+        """The filters at a draw, or their mean: (*draw.shape, *shape of torch's weight)."""
+        return self.filters(draw).squeeze(-2)
+
+    def check(self, x: Tensor) -> None:
+        """The second axis from the end must be ``in_channels``, and the output must not be empty."""
+        super().check(x.unsqueeze(-2) if x.ndim else x)
+
+
+class WHVIConv1d(OneAxis):
     """A convolution along one axis; its filters, as a matrix (out_channels, in_channels * kernel), are W = A diag(g) B.
 
     Args:
@@ -26,8 +45,6 @@ class WHVIConv1d(WHVIConv2d):
     >>> WHVIConv1d(3, 16, 5, padding="same")(torch.randn(2, 3, 40)).shape
     torch.Size([2, 16, 40])
     """
-
-    feature_axes = 2
 
     def __init__(
         self,
@@ -55,17 +72,52 @@ class WHVIConv1d(WHVIConv2d):
             **options,
         )
 
-    def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
-        """The layer at a draw or at its mean."""
-        return super().evaluate(x.unsqueeze(-2), draw).squeeze(-2)
 
-    def weight_at(self, draw: Draw | None = None) -> Tensor:
-        """The filters at a draw, or their mean: (*draw.shape, out_channels, in_channels / groups, kernel)."""
-        return self.filters(draw).squeeze(-2)
+class WHVIConvTranspose1d(OneAxis, WHVIConvTranspose2d):
+    """A transposed convolution along one axis, as ``WHVIConvTranspose2d`` is one along two.
 
-    def check(self, x: Tensor) -> None:
-        """The second axis from the end must be ``in_channels``, and the kernel must fit."""
-        super().check(x.unsqueeze(-2) if x.ndim else x)
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, dilation, padding_mode: as for
+            nn.ConvTranspose1d.
+        bias, options: as for ``WHVILinear``.
+
+    Shapes: (..., in_channels, L) -> (..., out_channels, L').
+
+    Law: under a fixed draw, forward(x) == conv_transpose1d(x, weight_at(draw), bias_value(draw)).
+
+    >>> import torch
+    >>> WHVIConvTranspose1d(16, 3, 4, stride=4)(torch.randn(2, 16, 10)).shape
+    torch.Size([2, 3, 40])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Width,
+        stride: Width = 1,
+        padding: Width = 0,
+        output_padding: Width = 0,
+        groups: int = 1,
+        bias: bool | Spec = True,
+        dilation: Width = 1,
+        padding_mode: str = "zeros",
+        **options: Any,
+    ) -> None:
+        WHVIConvTranspose2d.__init__(
+            self,
+            in_channels,
+            out_channels,
+            (1, _single(kernel_size)),
+            (1, _single(stride)),
+            (0, _single(padding)),
+            (0, _single(output_padding)),
+            groups,
+            bias,
+            (1, _single(dilation)),
+            padding_mode,
+            **options,
+        )
 
 
 def _single(size: Width) -> int:

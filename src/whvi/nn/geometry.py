@@ -33,6 +33,7 @@ class ConvGeometry:
     """
 
     padding: Pair | str
+    _too_small = "with its padding it is smaller than the kernel"
 
     def __init__(
         self,
@@ -98,6 +99,8 @@ class ConvGeometry:
         As one convolution with S times the groups.
         """
         count, lead = x.shape[0], x.shape[1:-3]
+        if not count:  # which torch refuses as a number of groups
+            return x.new_empty((0, *lead, self.out_channels, *self.output_size(*x.shape[-2:])))
         parts = x.reshape(count, prod(lead), *x.shape[-3:]).transpose(0, 1).flatten(1, 2)
         y = self._convolve(parts, weight.flatten(0, 1), None, count * self.groups)
         y = y.reshape(prod(lead), count, self.out_channels, *y.shape[2:]).transpose(0, 1)
@@ -143,15 +146,16 @@ class ConvGeometry:
             )
         if min(self.output_size(*x.shape[-2:])) < 1:
             raise ShapeError(
-                f"x has shape {tuple(x.shape)}, but with its padding it is smaller than the kernel, "
+                f"x has shape {tuple(x.shape)}, but {self._too_small}, "
                 f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}"
             )
 
     def extra_repr(self) -> str:
-        """Arguments as nn.Conv2d prints them, without those at their default."""
+        """Arguments as torch prints them, without those at their default."""
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        defaults = {"padding": (0, 0), "dilation": (1, 1), "groups": 1, "padding_mode": "zeros"}
-        return text + "".join(f", {k}={getattr(self, k)!r}" for k, v in defaults.items() if getattr(self, k) != v)
+        usual: dict[str, Any] = {"padding": (0, 0), "output_padding": (0, 0), "dilation": (1, 1), "groups": 1}
+        given = {name: getattr(self, name, value) for name, value in {**usual, "padding_mode": "zeros"}.items()}
+        return text + "".join(f", {k}={v!r}" for k, v in given.items() if v != usual.get(k, "zeros"))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.extra_repr()})"
@@ -205,9 +209,70 @@ class Convolutional:
         return self.geometry.padding_mode
 
 
-def geometry_of(layer: nn.Conv1d | nn.Conv2d | ConvGeometry) -> dict[str, Any]:
-    """What a convolution is called by, apart from its weight: arguments of ``nn.Conv2d`` and ``ConvGeometry``."""
-    names = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
+class TransposedGeometry(ConvGeometry):
+    """How a transposed convolution reads its input.
+
+    Args:
+        sizes, others: as for ``ConvGeometry``; padding in numbers, and nothing but zeros around.
+        output_padding: as for nn.ConvTranspose2d.
+
+    Law: <y, convolve(x, weight)> == <x, conv2d(y, weight)>, with the same geometry.
+
+    >>> geometry = TransposedGeometry(4, 6, 3, stride=2, padding=1, groups=2, output_padding=1)
+    >>> geometry.weight_shape, geometry.output_size(4, 5)
+    ((4, 3, 3, 3), (8, 10))
+    """
+
+    _too_small = "its output would be empty"
+
+    def __init__(self, *sizes: Any, output_padding: Size = 0, **others: Any) -> None:
+        super().__init__(*sizes, **others)
+        self.output_padding = _pair("output_padding", output_padding, least=0)
+        if self.padding_mode != "zeros" or isinstance(self.padding, str):
+            raise ArgumentError(
+                "a transposed convolution takes padding in numbers and padding_mode='zeros', as in torch, got "
+                f"padding={self.padding!r} and padding_mode={self.padding_mode!r}"
+            )
+        if any(more >= max(s, d) for more, s, d in zip(self.output_padding, self.stride, self.dilation, strict=True)):
+            raise ArgumentError(
+                f"output_padding must be smaller than stride or dilation, got {self.output_padding} with "
+                f"stride={self.stride}, dilation={self.dilation}"
+            )
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        """(in_channels, out_channels / groups, kernel height, kernel width)."""
+        return (self.in_channels, self.out_channels // self.groups, *self.kernel_size)
+
+    def output_size(self, height: int, width: int) -> Pair:
+        """Height and width of the output for an input of that height and width."""
+        (top, bottom), (left, right) = self._around(0), self._around(1)
+        rows, columns = (
+            (size - 1) * stride - margin + dilation * (kernel - 1) + more + 1
+            for size, margin, kernel, stride, dilation, more in zip(
+                (height, width),
+                (top + bottom, left + right),
+                self.kernel_size,
+                self.stride,
+                self.dilation,
+                self.output_padding,
+                strict=True,
+            )
+        )
+        return rows, columns
+
+    def _convolve(self, x: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
+        padding = cast(Pair, self.padding)
+        return functional.conv_transpose2d(
+            x, weight, bias, self.stride, padding, self.output_padding, groups, self.dilation
+        )
+
+
+def geometry_of(layer: nn.Module | ConvGeometry) -> dict[str, Any]:
+    """What a convolution is called by, apart from its weight: arguments of torch's own and of ``ConvGeometry``."""
+    names = ["in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"]
+    if isinstance(layer, nn.ConvTranspose1d | nn.ConvTranspose2d | TransposedGeometry):
+        names.append("output_padding")
     return {name: getattr(layer, name) for name in names}
 
 
