@@ -1,8 +1,9 @@
 """What an exhibit shows: tables, figures, and published numbers beside the paper's. ``whvi_paper.report`` draws it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Tone(StrEnum):
@@ -12,6 +13,17 @@ class Tone(StrEnum):
     WITHIN = "within one std"
     WORSE = "worse"
     PLAIN = "no comparison"
+
+
+class Cell(NamedTuple):
+    """What a number is of, whoever found it and wherever it stands."""
+
+    method: str
+    dataset: str
+    model: str
+    depth: int
+    width: int
+    metric: str
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,11 @@ class Entry:
     """Names of the records that it was computed from."""
     paper_decimals: int = 2
     """Of the paper's number: ours is as good if it is printed alike."""
+
+    @property
+    def cell(self) -> Cell:
+        """What it is of."""
+        return Cell(self.method, self.dataset, self.model, self.depth, self.width, self.metric)
 
 
 @dataclass(frozen=True)
@@ -93,10 +110,20 @@ class Shown:
     blocks: Sequence[Block]
     entries: Sequence[Entry] = ()
     missing: int = 0
-    """Records that the paper's protocol asks for and that are not there."""
+    """Records that the exhibit asks for and that are not there."""
     failed: int = 0
     """Runs that failed or were cancelled, whether or not a later one was done."""
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
     """Of each record that is there, by its name: exhibits may share some."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Versions, data, days: name and value."""
+    authors: Sequence[Entry] = ()
+    """The same numbers as the authors' code measures, where that differs: averages over functions come last."""
+    printed: Collection[Cell] = ()
+    """Of which the paper prints a number."""
+
+    @property
+    def numbers(self) -> list[Entry]:
+        """All that it publishes, each once: a metric of which the authors have the same is in both lists."""
+        ours = {entry.cell for entry in self.entries}
+        return [*self.entries, *(entry for entry in self.authors if entry.cell not in ours)]

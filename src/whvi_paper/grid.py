@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from whvi_paper import printed, recipe
-from whvi_paper.blocks import Entry
+from whvi_paper.blocks import Cell, Entry
 from whvi_paper.data import DATASETS, DatasetKind
 from whvi_paper.jobs import Inputs, Job
 from whvi_paper.store import Record
@@ -101,6 +101,22 @@ def entries(
                 place = Entry(exhibit, method, dataset, "mlp", depth, width, metric, nan, nan, 0)
                 found.append(filled(beside(place, pair), runs.get(method, ())))
     return found
+
+
+def printed_cells(
+    paper: Printed, datasets: Sequence[str], methods: Sequence[str], metrics: Sequence[str], shapes: Iterable[Shape]
+) -> frozenset[Cell]:
+    """Of what the paper prints numbers, run here or not.
+
+    >>> len(printed_cells(printed.regression, printed.REGRESSION_DATASETS, ["mcd"], ["rmse", "mnll"], [(2, 64)]))
+    14
+    """
+    places = product(methods, datasets, shapes, metrics)
+    return frozenset(
+        Cell(method, dataset, "mlp", depth, width, metric)
+        for method, dataset, (depth, width), metric in places
+        if paper(method, dataset, metric, depth, width) is not None
+    )
 
 
 def beside(entry: Entry, pair: printed.Pair | None) -> Entry:

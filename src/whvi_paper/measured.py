@@ -12,7 +12,8 @@ from whvi.errors import ArgumentError
 from whvi_paper import recipe
 from whvi_paper.bench.suite import machine
 from whvi_paper.bench.timing import interleaved
-from whvi_paper.blocks import TextCell
+from whvi_paper.blocks import Entry, TextCell
+from whvi_paper.jobs import Inputs
 from whvi_paper.store import Record
 
 if TYPE_CHECKING:
@@ -67,6 +68,22 @@ def points(records: Iterable[Record], size: str, metric: str) -> Points:
         for name, value in record["results"]["metrics"][metric].items():
             found.setdefault(name, []).append((record["inputs"][size], value))
     return found
+
+
+def entries(exhibit: str, records: Iterable[Record], place: Callable[[Inputs], tuple[str, int]]) -> list[Entry]:
+    """What was measured of each contender, as published numbers: ``place`` gives the data and the size of a record."""
+    return [
+        Entry(exhibit, name, *_at(place(record["inputs"])), metric, value, nan, 1, records=(record["name"],))
+        for record in records
+        for metric, values in record["results"]["metrics"].items()
+        if metric != "machine"
+        for name, value in values.items()
+    ]
+
+
+def _at(place: tuple[str, int]) -> tuple[str, str, int, int]:
+    """Dataset, model, depth and width of an entry."""
+    return place[0], "measured", 0, place[1]
 
 
 def exponent(line: Sequence[tuple[int, float]]) -> float:

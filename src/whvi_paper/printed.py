@@ -161,9 +161,10 @@ def classification(method: str, dataset: str, metric: str, depth: int, width: in
     (0.9, 0.01)
     """
     row = _CLASSIFICATION.get((method, str(depth), str(width)))
-    if row is None or metric not in ("error", "mnll") or dataset not in CLASSIFICATION_DATASETS:
+    halves = {"error": 0, "mnll": 6, "expected_nll": 6}
+    if row is None or metric not in halves or dataset not in CLASSIFICATION_DATASETS:
         return None
-    return row[CLASSIFICATION_DATASETS.index(dataset) + (6 if metric == "mnll" else 0)]
+    return row[CLASSIFICATION_DATASETS.index(dataset) + halves[metric]]
 
 
 def convnet(method: str, model: str, metric: str) -> float | None:

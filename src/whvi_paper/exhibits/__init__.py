@@ -81,6 +81,9 @@ def show(name: str, store: Store, profile: str = "recipe") -> Shown:
     records = store.records(jobs)
     nothing = Shown(exhibit.NAME, exhibit.TITLE, exhibit.SOURCE, "Not computed yet.", ())
     shown = exhibit.show(records) if records else nothing
+    if profile == "paper":
+        told = "Profile paper: trained by the paper's protocol, as the exhibit `protocol` says, where the text differs."
+        shown = replace(shown, text=f"{told} {shown.text}")
     if profile not in PUBLISHED:
         shown = replace(shown, text=f"Profile {profile}: far fewer steps than the published numbers. {shown.text}")
     missing = sum(len(job.inputs) for job in jobs) - len(records)

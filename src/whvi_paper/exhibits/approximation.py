@@ -5,13 +5,14 @@ the three vectors, each element of the third is a least squares problem of one n
 """
 
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 from statistics import median
 
 import torch
 from torch import Tensor
 
-from whvi_paper.blocks import Figure, Shown, Table
+from whvi_paper.blocks import Entry, Figure, Shown, Table
 from whvi_paper.jobs import Inputs, Job, Report, Results
 from whvi_paper.measured import cells, plan
 from whvi_paper.store import Record
@@ -99,7 +100,12 @@ def show(records: Sequence[Record]) -> Shown:
     words = "The median of the least RMSE against D, with a dot for each matrix; the table has the numbers."
     blocks = (Figure("Least RMSE against D", draw(rmse), alternative=words), Table("Least RMSE", head, rows))
     text = TEXT.format(starts=max(one["inputs"]["starts"] for one in records), zero=ZERO)
-    return Shown(NAME, TITLE, SOURCE, text, blocks)
+    numbers = [
+        Entry(NAME, "whvi", "U(-1, 1)", "matrix", 0, one["inputs"]["size"], "median_least_rmse",
+              median(values := one["results"]["metrics"]["rmse"]), nan, len(values), records=(one["name"],))
+        for one in records
+    ]  # fmt: skip
+    return Shown(NAME, TITLE, SOURCE, text, blocks, numbers)
 
 
 def draw(rmse: dict[int, list[float]]) -> str:

@@ -41,8 +41,7 @@ def show(records: Sequence[Record]) -> Shown:
         "WHVI networks of one to three hidden layers. The bound is computed from the training rows alone: where it is "
         f"high, the test MNLL should be low{'; ' if words else ''}{', '.join(words)}."
     )
-    shown = [entry for entry in entries if entry.metric == "mnll"]
-    return Shown(NAME, TITLE, SOURCE, text, figures, shown)
+    return Shown(NAME, TITLE, SOURCE, text, figures, entries)
 
 
 def ranked(values: Sequence[float]) -> list[float]:

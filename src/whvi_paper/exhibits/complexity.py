@@ -70,7 +70,8 @@ def show(records: Sequence[Record]) -> Shown:
     text = TEXT.format(batch=BATCH, largest=measured.LARGEST, loglinear=loglinear, where=measured.where(records))
     words = "Numbers, memory and time against D, a line for each method; the tables have exponents and values."
     drawing = Figure("Cost against D", draw(lines), alternative=words)
-    return Shown(NAME, TITLE, SOURCE, text, (drawing, exponents(lines), values(lines)))
+    numbers = measured.entries(NAME, records, lambda one: (f"{one['batch']} rows", one["size"]))
+    return Shown(NAME, TITLE, SOURCE, text, (drawing, exponents(lines), values(lines)), numbers)
 
 
 def exponents(lines: dict[str, measured.Points]) -> Table:

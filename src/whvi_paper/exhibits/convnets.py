@@ -6,7 +6,7 @@ from typing import Any
 
 from whvi_paper import measured
 from whvi_paper.blocks import Entry, Shown, Table, TextCell
-from whvi_paper.images.runs import NETWORKS, Runs, by_network, entries, epochs_of, row_name, told
+from whvi_paper.images.runs import NETWORKS, Runs, by_network, entries, epochs_of, printed_cells, row_name, told
 from whvi_paper.images.settings import CONFIGURATION, OF_NNG, cycles
 from whvi_paper.images.training import train
 from whvi_paper.jobs import Job
@@ -76,7 +76,7 @@ def show(records: Sequence[Record]) -> Shown:
     runs = by_network(records)
     numbers = entries(NAME, runs, tuple(METRICS))
     blocks = [table(runs, numbers), *best_table(numbers)]
-    return Shown(NAME, TITLE, SOURCE, told(runs), blocks, numbers)
+    return Shown(NAME, TITLE, SOURCE, told(runs), blocks, numbers, printed=printed_cells(METRICS))
 
 
 def table(runs: Runs, numbers: Sequence[Entry]) -> Table:

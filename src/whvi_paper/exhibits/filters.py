@@ -6,7 +6,7 @@ from math import nan
 from typing import Any
 
 from whvi_paper import grid, measured, printed
-from whvi_paper.blocks import Entry, Figure, Shown, Table, TextCell
+from whvi_paper.blocks import Cell, Entry, Figure, Shown, Table, TextCell
 from whvi_paper.images.filters import BASELINE, DATASET, LOW_RANK, TREATMENTS, answer, image_count
 from whvi_paper.images.runs import alternatives, cpu_seconds, epochs_of
 from whvi_paper.images.settings import cycles
@@ -87,7 +87,8 @@ def show(records: Sequence[Record]) -> Shown:
     numbers = entries(runs)
     words = "Test error and MNLL against epochs, a line for each treatment of the filters; the table has the ends."
     drawing = Figure("Learning curves", draw(runs), caption, words)
-    return Shown(NAME, TITLE, SOURCE, text, (drawing, table(runs, numbers)), numbers)
+    cells = [Cell(name, DATASET, MODEL, 0, 0, metric) for name in printed.FILTERS for metric in ("error", "mnll")]
+    return Shown(NAME, TITLE, SOURCE, text, (drawing, table(runs, numbers)), numbers, printed=cells)
 
 
 def entries(runs: Mapping[str, Record]) -> list[Entry]:

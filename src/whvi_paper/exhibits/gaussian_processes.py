@@ -5,9 +5,9 @@ from itertools import product
 from typing import Any
 
 from whvi_paper import measured
-from whvi_paper.blocks import Figure, Shown
+from whvi_paper.blocks import Cell, Figure, Shown
 from whvi_paper.jobs import Job
-from whvi_paper.processes.shown import Cells, draw, table, told
+from whvi_paper.processes.shown import Cells, draw, entries, table, told
 from whvi_paper.processes.training import train
 from whvi_paper.store import Record
 
@@ -38,6 +38,12 @@ PLANS: dict[str, dict[str, Any]] = {
     "smoke": {"datasets": ("rastrigin5",), "sides": (4,), "steps": 12, "samples": 4, "rows": 40, "exact": 3},
 }  # fmt: skip
 """``rows`` and ``exact`` are the rows and steps of the exact process."""
+METRICS = ("rmse", "mnll")
+POINTS = [
+    Cell(method, dataset, f"gp {covariance}", 0, side, "rmse")
+    for dataset, method, covariance, side in product(DATASETS, METHODS, COVARIANCES, PLANS["recipe"]["sides"])
+]
+"""Of the paper's figure, which prints no numbers, at the sides that are computed here."""
 SECONDS = {"whvi": 5e-6, "vi": 2e-3, "svgp": 1e-2}
 """Of a step, roughly: of WHVI for each feature."""
 
@@ -84,4 +90,5 @@ def show(records: Sequence[Record]) -> Shown:
     cells = Cells(records)
     words = "RMSE against the number of parameters, a panel for each dataset and covariance; the table has the numbers."
     drawing = Figure("Test error against parameters", draw(cells), "Hollow: the variation “decayed”.", words)
-    return Shown(NAME, TITLE, SOURCE, told(cells), (drawing, *(table(cells, name) for name in ("rmse", "mnll"))))
+    tables = (table(cells, metric) for metric in METRICS)
+    return Shown(NAME, TITLE, SOURCE, told(cells), (drawing, *tables), entries(NAME, cells, METRICS), printed=POINTS)

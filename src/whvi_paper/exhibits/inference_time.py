@@ -61,9 +61,10 @@ def show(records: Sequence[Record]) -> Shown:
         f"the width, where these are fewer than two thirds of it; for more it is a product of full matrices: cubic. "
         f"{measured.where(records)}"
     )
+    numbers = measured.entries(NAME, records, lambda one: (f"{one['rows']} rows", one["width"]))
     words = "Time of a prediction against the width, a line for each method; the table has the numbers."
     drawing = Figure("Time against width", draw(lines), alternative=words)
-    return Shown(NAME, TITLE, SOURCE, text, (drawing, table(lines)))
+    return Shown(NAME, TITLE, SOURCE, text, (drawing, table(lines)), numbers)
 
 
 def table(lines: measured.Points) -> Table:

@@ -76,7 +76,8 @@ def show(records: Sequence[Record]) -> Shown:
     )
     words = "Seconds of each method for the whole network and for its linear maps, and memory; the table has them."
     drawing = Figure("Time and memory of a prediction", draw(parts), alternative=words)
-    return Shown(NAME, TITLE, SOURCE, text, (drawing, table(parts)))
+    numbers = measured.entries(NAME, parts.values(), lambda one: (f"{one['part']}, {one['images']} images", 0))
+    return Shown(NAME, TITLE, SOURCE, text, (drawing, table(parts)), numbers)
 
 
 def told(parts: Mapping[str, Record]) -> str:

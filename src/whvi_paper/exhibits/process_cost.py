@@ -82,7 +82,8 @@ def show(records: Sequence[Record]) -> Shown:
     text = TEXT.format(rows=ROWS, inputs=INPUTS, largest=measured.LARGEST, where=measured.where(records))
     words = "Parameters, memory and time against the number of features; the table has exponents and values."
     drawing = Figure("Cost against N", draw(lines), alternative=words)
-    return Shown(NAME, TITLE, SOURCE, text, (drawing, exponents(lines)))
+    numbers = measured.entries(NAME, records, lambda one: (f"{one['rows']} rows", one["features"]))
+    return Shown(NAME, TITLE, SOURCE, text, (drawing, exponents(lines)), numbers)
 
 
 def exponents(lines: dict[str, measured.Points]) -> Table:

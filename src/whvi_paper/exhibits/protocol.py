@@ -1,10 +1,11 @@
 """Does the paper's protocol, to the letter, give the paper's numbers? Regression with two layers of 128 units."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from whvi_paper import grid, printed, recipe
 from whvi_paper.blocks import Entry, Shown
-from whvi_paper.exhibits.uci_regression import AUTHORS_METRICS, METRICS, tables
+from whvi_paper.exhibits.uci_regression import regression
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import label
 from whvi_paper.report.standing import near, target
@@ -31,13 +32,10 @@ def jobs(profile: str) -> list[Job]:
 
 def show(records: Sequence[Record]) -> Shown:
     """Errors and densities beside the paper's, and how many are within its spread, on either side."""
-    found = {
-        metrics: grid.entries(NAME, records, printed.regression, metrics, METHODS)
-        for metrics in (METRICS, AUTHORS_METRICS)
-    }
-    told = " ".join(answer(found[AUTHORS_METRICS], method) for method in METHODS)
-    text = f"{TEXT} Does it give the printed numbers? Both measured as the authors' code measures: {told}"
-    return Shown(NAME, TITLE, SOURCE, text, tables(TITLE, records, found[METRICS]), found[METRICS])
+    shown = regression(Shown(NAME, TITLE, SOURCE, TEXT, ()), records, METHODS, [(2, 128)])
+    told = " ".join(filter(None, (answer(shown.authors, method) for method in METHODS)))
+    question = "Does it give the printed numbers? Ours as the authors' code measures:"
+    return replace(shown, text=f"{TEXT} {question} {told}")
 
 
 def answer(entries: Sequence[Entry], method: str) -> str:

@@ -56,7 +56,8 @@ def show(records: Sequence[Record]) -> Shown:
     words = "Time of each way to transform, against D and against the batch; the tables have the numbers."
     drawing = Figure("Time of H x", draw(by_size, by_batch, captions), alternative=words)
     blocks = (drawing, table(by_size, captions[0], "D"), table(by_batch, captions[1], "batch"))
-    return Shown(NAME, TITLE, SOURCE, text, blocks)
+    numbers = measured.entries(NAME, records, lambda one: (f"batch {one['batch']}", one["size"]))
+    return Shown(NAME, TITLE, SOURCE, text, blocks, numbers)
 
 
 def break_even(lines: measured.Points) -> int | None:

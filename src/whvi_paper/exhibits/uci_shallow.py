@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from whvi_paper import grid, printed, recipe
 from whvi_paper.blocks import Shown
-from whvi_paper.exhibits.uci_regression import METHODS, METRICS, tables
+from whvi_paper.exhibits.uci_regression import METHODS, regression
 from whvi_paper.jobs import Job
 from whvi_paper.store import Record
 
@@ -16,6 +16,7 @@ TEXT = (
     "infers its scales like g: with one layer there are too few g to keep it from overfitting. MCD takes all 50,500 "
     "steps, and NNG takes 40,400 at a tenth of its rate."
 )
+SHAPES = [(1, width) for width in dict.fromkeys(map(printed.shallow_width, printed.REGRESSION_DATASETS))]
 
 
 def jobs(profile: str) -> list[Job]:
@@ -32,5 +33,4 @@ def jobs(profile: str) -> list[Job]:
 
 def show(records: Sequence[Record]) -> Shown:
     """Errors and densities beside the paper's."""
-    entries = grid.entries(NAME, records, printed.regression, METRICS, METHODS)
-    return Shown(NAME, TITLE, SOURCE, TEXT, tables(TITLE, records, entries), entries)
+    return regression(Shown(NAME, TITLE, SOURCE, TEXT, ()), records, METHODS, SHAPES)

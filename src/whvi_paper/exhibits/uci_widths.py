@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from whvi_paper import grid, printed
 from whvi_paper.blocks import Shown
-from whvi_paper.exhibits.uci_regression import METHODS, METRICS, tables
+from whvi_paper.exhibits.uci_regression import METHODS, regression
 from whvi_paper.exhibits.uci_regression import NAME as HOME
 from whvi_paper.jobs import Job
 from whvi_paper.store import PUBLISHED, Record
@@ -23,5 +23,4 @@ def jobs(profile: str) -> list[Job]:
 
 def show(records: Sequence[Record]) -> Shown:
     """Errors and densities beside the paper's."""
-    entries = grid.entries(NAME, records, printed.regression, METRICS, METHODS)
-    return Shown(NAME, TITLE, SOURCE, TEXT, tables(TITLE, records, entries), entries)
+    return regression(Shown(NAME, TITLE, SOURCE, TEXT, ()), records, METHODS, [(2, width) for width in printed.WIDTHS])

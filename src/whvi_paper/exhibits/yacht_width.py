@@ -34,4 +34,7 @@ def show(records: Sequence[Record]) -> Shown:
     canvas = Canvas(figsize=(6, 3.6), layout="constrained")
     draw_sizes(canvas.subplots(), drawn, lambda entry: entry.method, "yacht", paper=True)
     words = "; ".join(f"{label(e.method)} {e.width}: {e.mean:.2f}" for e in run)
-    return Shown(NAME, TITLE, SOURCE, TEXT, [Figure(TITLE, figure_svg(canvas), alternative=words)], entries)
+    shapes = [(2, width) for width in printed.WIDTHS]
+    cells = grid.printed_cells(printed.regression, ["yacht"], METHODS, ["mnll"], shapes)
+    figure = Figure(TITLE, figure_svg(canvas), alternative=words)
+    return Shown(NAME, TITLE, SOURCE, TEXT, [figure], entries, printed=cells)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from math import nan
 
 from whvi_paper import grid, printed
-from whvi_paper.blocks import Entry
+from whvi_paper.blocks import Cell, Entry
 from whvi_paper.images.settings import cycles
 from whvi_paper.measured import COLOURS as OTHER_COLOURS
 from whvi_paper.report.compare import label
@@ -76,6 +77,19 @@ def entries(exhibit: str, runs: Runs, metrics: Sequence[str]) -> list[Entry]:
                     place = replace(place, paper_decimals=printed.CONVNET_DECIMALS)
                     found.append(grid.filled(place, [done[method]] if method in done else []))
     return found
+
+
+def printed_cells(metrics: Iterable[str]) -> frozenset[Cell]:
+    """Of what the paper prints numbers.
+
+    >>> len(printed_cells(["error", "mnll"]))
+    21
+    """
+    return frozenset(
+        Cell(method, PRINTED_DATASET, model, 0, 0, metric)
+        for model, method, metric in product(NETWORKS, METHODS, metrics)
+        if printed.convnet(method, model, metric) is not None
+    )
 
 
 def told(runs: Runs) -> str:

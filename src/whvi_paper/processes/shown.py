@@ -1,12 +1,13 @@
 """What the records of Gaussian processes say: cells by what they are of, a drawing, a table, and claims in numbers."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
-from math import log
+from math import log, nan
 from typing import NamedTuple
 
 from whvi_paper import measured
-from whvi_paper.blocks import Table, TextCell
+from whvi_paper.blocks import Entry, Table, TextCell
 from whvi_paper.report.compare import duration
 from whvi_paper.store import Record
 
@@ -158,6 +159,20 @@ def ceiling(cells: Cells) -> str:
 
 def _variation(name: str) -> str:
     return "paper's protocol" if name == PAPER else f"variation {name}"
+
+
+def entries(exhibit: str, cells: Cells, metrics: Sequence[str]) -> list[Entry]:
+    """All numbers of the tables: the model says the covariance and the variation, the width is the side."""
+    found = []
+    for key, record in cells.found.items():
+        model = " ".join(["gp", *[key.covariance] * bool(key.side), *[key.variation] * (key.variation != PAPER)])
+        place = Entry(
+            exhibit, key.method, key.dataset, model, 0, key.side, "", nan, nan, 1, records=(record["name"],),
+            cpu_seconds=record.get("cpu_seconds"), parameters=record["results"].get("parameters"),
+        )  # fmt: skip
+        values = {metric: cells.value(key, metric) for metric in metrics}
+        found += [replace(place, metric=name, mean=value) for name, value in values.items() if value is not None]
+    return found
 
 
 def table(cells: Cells, metric: str) -> Table:

@@ -78,7 +78,7 @@ def show(shown: "Sequence[Shown]", as_json: bool) -> None:
 
     from whvi_paper.report import entries_json, terminal_tables
 
-    entries = [entry for exhibit in shown for entry in exhibit.entries]
+    entries = [entry for exhibit in shown for entry in exhibit.numbers]
     if as_json:
         typer.echo(entries_json(entries))
     else:

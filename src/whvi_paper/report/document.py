@@ -23,7 +23,7 @@ def markdown(shown: Sequence[Shown], figures: Path | None) -> str:
     for anchor, exhibit in zip(anchors(shown), shown, strict=True):
         parts += [f"## {_inline(exhibit.title)}", f"*{_inline(exhibit.source)}*", _inline(exhibit.text)]
         if exhibit.missing:
-            parts.append(f"**{exhibit.missing} of the runs that the paper's protocol asks for are missing.**")
+            parts.append(f"**{exhibit.missing} of the runs of this exhibit are missing.**")
         for number, block in enumerate(exhibit.blocks, 1):
             name = f"{anchor}-{number}.svg"
             parts.append(_table(block) if isinstance(block, Table) else _figure(block, figures, name))

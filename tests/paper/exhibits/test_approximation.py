@@ -69,7 +69,11 @@ def test_error_has_the_scale_of_the_target_and_is_below_that_of_zero() -> None:
 
 def test_table_has_the_median_and_the_share_explained() -> None:
     inputs = {"size": 4, "starts": 2}
-    records = [{"inputs": inputs, "results": {"metrics": {"rmse": [0.3, 0.1, 0.2], "zero": [0.6, 0.4, 0.5]}}}]
-    _, table = approximation.show(records).blocks
+    records = [
+        {"name": "a", "inputs": inputs, "results": {"metrics": {"rmse": [0.3, 0.1, 0.2], "zero": [0.6, 0.4, 0.5]}}}
+    ]
+    shown = approximation.show(records)
+    _, table = shown.blocks
+    assert [(entry.width, entry.mean, entry.n) for entry in shown.entries] == [(4, 0.2, 3)]
     (row,) = table.rows
     assert [cell.text for cell in row] == ["4", "12 / 16", "0.200", "0.100 to 0.300", "84.0%"]

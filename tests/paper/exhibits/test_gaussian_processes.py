@@ -22,7 +22,8 @@ def record(dataset: str, method: str, rmse: float, variation: str = "paper", **m
     inputs = {"dataset": dataset, "method": method, "covariance": "diagonal", "side": LARGEST, "variation": variation}
     metrics = {"rmse": rmse, "mnll": 2 * rmse, "noise": 0.02}
     results = {"metrics": metrics, "parameters": 256}
-    return {"inputs": {**inputs, "steps": 12_000, "samples": 32, **more}, "results": results, "cpu_seconds": 75.0}
+    inputs |= {"steps": 12_000, "samples": 32, **more}
+    return {"name": name_of(inputs), "inputs": inputs, "results": results, "cpu_seconds": 75.0}
 
 
 RECORDS = [
@@ -76,6 +77,16 @@ def test_the_table_has_every_record_once() -> None:
     assert sum(text != "–" for row in rows.values() for text in row) == len(RECORDS)
     assert mnll.rows[0][1].text == "0.8"
     assert "256 parameters" in mnll.rows[0][1].note
+
+
+@pytest.mark.usefixtures("_no_drawing")
+def test_every_number_of_the_tables_is_published() -> None:
+    found = gaussian_processes.show(RECORDS).entries
+    assert len(found) == 2 * len(RECORDS) == len({entry.cell for entry in found})
+    numbers = {(e.method, e.dataset, e.model, e.width, e.metric): e.mean for e in found}
+    assert numbers["whvi", "robot", "gp diagonal orthogonal", 64, "rmse"] == 0.11
+    assert numbers["whvi", "robot", "gp diagonal", 16, "mnll"] == 1.6
+    assert {entry.records for entry in found} == {(one["name"],) for one in RECORDS}
 
 
 def test_lines_are_of_the_papers_protocol_alone() -> None:

@@ -75,22 +75,37 @@ def test_all_texts_are_escaped(shown: list[Shown]) -> None:
 def test_provenance_of_every_number_is_in_the_page(shown: list[Shown]) -> None:
     text = page(shown)
     assert all(f"<code>{record}</code>" in text for entry in regression() for record in entry.records)
-    assert "3 of the runs that the paper's protocol asks for are missing" in text
+    assert "3 of the runs of this exhibit are missing" in text
     assert "5f" * 32 in text
     assert text.count("0.0932") == 2  # explained once, with the constant named twice
 
 
 def test_summary_counts_all_exhibits(shown: list[Shown]) -> None:
     first, *_, last = [[cell.text for cell in row] for row in summary_table(shown).rows]
-    assert first[1:] == ["6 ▲, 6 ●, 4 ▼", "16 ▲, 16 ●, 16 ▼", "0 of 16", "–", "4", "5 h 20 min"]
-    assert last == ["all", *first[1:4], "≤ 3", "≤ 4", first[6]]
+    numbers = ["–", "6 ▲, 6 ●, 4 ▼", "–", "16 ▲, 16 ●, 16 ▼", "–", "0 of 16", "–"]
+    assert first[1:] == [*numbers, "–", "4", "5 h 20 min"]
+    assert last == ["all", *numbers, "≤ 3", "≤ 4", first[-1]]
+
+
+def test_summary_counts_the_numbers_of_those_printed_once_and_like_for_like(shown: list[Shown]) -> None:
+    """Another exhibit prints one of the same numbers and one that was not run; the authors' metrics count apart."""
+    some = shown[0].entries
+    cells = [entry.cell for entry in some]
+    worse = [replace(entry, metric="expected_nll", mean=9.0) for entry in some if entry.metric == "mnll"]
+    whole = replace(shown[0], authors=worse, printed=cells)
+    other = replace(shown[0], entries=[], printed=[cells[0], cells[0]._replace(width=512)])
+    rows = [[cell.text for cell in row] for row in summary_table([whole, other]).rows]
+    assert [row[1] for row in rows] == ["64 of 64", "0 of 2", "64 of 65"]
+    assert rows[0][2:8] == ["6 ▲, 6 ●, 4 ▼", "0 ▲, 0 ●, 8 ▼", "16 ▲, 16 ●, 16 ▼", "0 ▲, 0 ●, 24 ▼", "0 of 16", "0 of 8"]
+    assert rows[2][2:8] == rows[0][2:8]
 
 
 def test_summary_of_all_counts_runs_that_exhibits_share_once_and_others_each(shown: list[Shown]) -> None:
     def last(changes: dict[str, object], order: int = 1, **others: object) -> list[str]:
         entries = [replace(entry, exhibit="other", **changes) for entry in shown[0].entries]
         other = replace(shown[0], entries=entries, **others)
-        return [cell.text for cell in summary_table([shown[0], other][::order]).rows[-1][1:]]
+        texts = [cell.text for cell in summary_table([shown[0], other][::order]).rows[-1]]
+        return [texts[place] for place in (2, 4, 6, 8, 9, 10)]
 
     same = {"model": "another name, paper and all"}
     assert last(same) == last(same, -1) == ["6 ▲, 6 ●, 4 ▼", "16 ▲, 16 ●, 16 ▼", "0 of 16", "–", "≤ 8", "5 h 20 min"]
