@@ -154,7 +154,7 @@ def test_a_chunk_of_a_stream_stands_for_all_rows_seen() -> None:
     for seen in (20.0, 40.0, 60.0):
         model = make_network(1, (8,), likelihood, "diagonal", 0)
         data, settings = TrainingData(x, x.clone(), torch.ones(20)), Training(1, 20, 1e-6, seed=0)
-        bounds.append(go_on(model, likelihood, data, seen, settings, None)[0]["elbo"][0])
+        bounds.append(go_on([(model, likelihood)], data, seen, settings, None)[0]["elbo"][0])
     assert bounds[2] - bounds[1] == pytest.approx(bounds[1] - bounds[0], rel=1e-3)
     assert bounds[1] - bounds[0] < -1.0
 
@@ -165,7 +165,7 @@ def test_early_stopping_keeps_the_best() -> None:
     data, looks = TrainingData(x[::2], y[::2], torch.ones(20)), TrainingData(x[1::2], y[1::2], torch.ones(20))
     likelihood = Gaussian()
     model, settings = make_network(1, (32,), likelihood, "diagonal", 0), Training(2000, 20, 0.05, seed=0, patience=2)
-    found = train(model, likelihood, data, looks, settings)
+    found = train([(model, likelihood)], data, looks, settings)
     values = found["validation_mnll"]
     assert found["step"][-1] < 2000
     assert len(values) - 1 - int(np.argmin(values)) == 2  # the second look in a row that is no better
@@ -180,7 +180,8 @@ def test_weights_of_validation_rows_count_relative_to_their_mean() -> None:
     def looks(weight: torch.Tensor) -> list[float]:
         likelihood = Gaussian()
         model = make_network(1, (8,), likelihood, "diagonal", 0)
-        return train(model, likelihood, data, TrainingData(x, x + 0.5 * (x > 0), weight), settings)["validation_mnll"]
+        looked_at = TrainingData(x, x + 0.5 * (x > 0), weight)
+        return train([(model, likelihood)], data, looked_at, settings)["validation_mnll"]
 
     once, thrice = looks(torch.ones(20)), looks(torch.full((20,), 3.0))
     assert once == pytest.approx(thrice, rel=1e-6)

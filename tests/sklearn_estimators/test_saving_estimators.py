@@ -27,6 +27,9 @@ ESTIMATORS: dict[str, Any] = {
     "objects": lambda: WHVIClassifier(**QUICK).fit(X, np.where(Y > 0, "up", "down").astype(object)),
     "truth": lambda: WHVIClassifier(**QUICK).fit(X, Y > 0),
     "numbers": lambda: WHVIClassifier(**QUICK).fit(X, np.sign(Y).astype(int)),
+    "members": lambda: WHVIRegressor(**QUICK, n_members=3, noise="input").fit(X, Y),
+    "members of classes": lambda: WHVIClassifier(**QUICK, n_members=2).fit(X, Y > 0),
+    "streamed members": lambda: WHVIRegressor(**QUICK, n_members=2).partial_fit(X, Y),
     "generator": lambda: WHVIClassifier(**{**QUICK, "random_state": np.random.RandomState(1)}).fit(X, Y > 0),
 }
 
@@ -49,8 +52,9 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
         assert list(same.feature_names_in_) == ["a", "b", "c"]
 
 
-def test_a_stream_goes_on_where_it_was_saved(tmp_path: Path) -> None:
-    model = ESTIMATORS["streamed"]()
+@pytest.mark.parametrize("name", ["streamed", "streamed members"])
+def test_a_stream_goes_on_where_it_was_saved(name: str, tmp_path: Path) -> None:
+    model = ESTIMATORS[name]()
     model.save(tmp_path)
     same = WHVIRegressor.load(tmp_path)
     assert (same.partial_fit(X, Y).predict(X) == model.partial_fit(X, Y).predict(X)).all()

@@ -197,6 +197,13 @@ class Ensemble(Several):
         with _swapping:
             return rebuilt(self._templates[0], tensors)
 
+    def pair(self, index: int) -> tuple[nn.Module, Likelihood]:
+        """``member(index)`` and a copy of its likelihood."""
+        model, kind, stack = self.member(index), self._templates[1], self.likelihood_state
+        if kind is None or stack is None:
+            raise ArgumentError("the members of this ensemble have no likelihoods; use member")
+        return model, rebuilt(kind, {name: tensor[index].detach().clone() for name, tensor in stack.tensors().items()})
+
     def functions(
         self,
         x: Inputs,

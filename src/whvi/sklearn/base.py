@@ -14,7 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError
+from whvi.inference import member_seeds
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Likelihood
 from whvi.predictive import Prediction, predict
@@ -26,6 +28,7 @@ from whvi.sklearn.training import (
     FROZEN_STEPS,
     LEAST_APART,
     Curves,
+    Member,
     OptimizerState,
     Training,
     TrainingData,
@@ -58,6 +61,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self,
         hidden_layer_sizes: tuple[int, ...] = (128, 128),
         *,
+        n_members: int = 1,
         posterior: str = "diagonal",
         terms: int = 1,
         layout: str = "stack",
@@ -69,11 +73,12 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 10,
-        compile: bool = False,
+        compile: bool | str = False,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_members = n_members
         self.posterior = posterior
         self.terms = terms
         self.layout = layout
@@ -139,11 +144,14 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         parameters = checked(self)
         self._begin(rows, parameters)
         training = self._training(rows, parameters)
-        self.likelihood_.frozen_steps = min(FROZEN_STEPS, training.steps // 10)
         kept = self._kept_apart(rows, parameters)
         used, validation = rows[~kept], rows[kept]
         looks = self._data(validation) if parameters.early_stopping else None
-        self._record(train(self.model_, self.likelihood_, self._data(used), looks, training))
+        members = self._members()
+        for _, likelihood in members:
+            likelihood.frozen_steps = min(FROZEN_STEPS, training.steps // 10)
+        self._record(train(members, self._data(used), looks, training))
+        self._take(members)
         self.n_rows_seen_ = float(used.weight.sum())
         self._finish()
         if parameters.calibrate and len(validation):
@@ -164,13 +172,11 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             self._begin(rows, parameters)
         self.n_rows_seen_ += float(rows.weight.sum())
-        # Copies are trained: what they are copies of is still there if that fails.
-        self.model_, self.likelihood_, state = deepcopy((self.model_, self.likelihood_, self._optimizer))
-        self.model_.float()
-        self.likelihood_.float()
+        members, state = self._members(), deepcopy(self._optimizer)
         data, training = self._data(rows), self._training(rows, parameters)
-        found, self._optimizer = go_on(self.model_, self.likelihood_, data, self.n_rows_seen_, training, state)
+        found, self._optimizer = go_on(members, data, self.n_rows_seen_, training, state)
         self._record(found)
+        self._take(members)
         self._finish()
         return self
 
@@ -180,18 +186,44 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.x_scaling_, self.y_scaling_ = Scaling.of(rows.x, rows.weight), self._scaling_of(rows)
         self.history_ = {"step": [], "elbo": [], "validation_mnll": []}
         self.n_rows_seen_ = 0.0
-        names = ("hidden_layer_sizes", "posterior", "terms", "layout", "block", "noise")
+        names = ("hidden_layer_sizes", "n_members", "posterior", "terms", "layout", "block", "noise")
         self._architecture = {**{name: getattr(parameters, name) for name in names}, "pad_to": "order"}
         self._optimizer = None
         self._build()
 
     def _build(self) -> None:
         """The likelihood and the network of the architecture, before any training."""
-        self.likelihood_ = self._make_likelihood()
         hidden, posterior = self._architecture["hidden_layer_sizes"], self._architecture["posterior"]
         before = {"terms": 1, "layout": "stack", "block": None, "pad_to": "power_of_two"}  # of version 0.1
         weight = {name: self._architecture.get(name, value) for name, value in before.items()}
-        self.model_ = make_network(self.n_features_in_, hidden, self.likelihood_, posterior, self.seed_, **weight)
+        count = self._architecture.get("n_members", 1)
+        seeds = [self.seed_] if count == 1 else member_seeds(self.seed_, count)
+        laws = [self._make_likelihood() for _ in seeds]
+        inputs = self.n_features_in_
+        pairs = zip(seeds, laws, strict=True)
+        self._take([(make_network(inputs, hidden, law, posterior, seed, **weight), law) for seed, law in pairs])
+
+    def _members(self) -> list[Member]:
+        """Copies of the networks and their likelihoods, in single precision, to be trained."""
+        members: list[Member]
+        if isinstance(self.model_, Ensemble):
+            members = [self.model_.pair(member) for member in range(len(self.model_))]
+        else:
+            members = [deepcopy((self.model_, self.likelihood_))]
+        return [(model.float().train(), likelihood.float()) for model, likelihood in members]
+
+    def _take(self, members: list[Member]) -> None:
+        """Make these networks those of the estimator."""
+        for _, likelihood in members:
+            likelihood.frozen_steps = 0  # that was for the beginning
+        if len(members) == 1:
+            ((self.model_, self.likelihood_),) = members
+            return
+        models, likelihoods = zip(*members, strict=True)
+        ensemble = Ensemble(models, likelihoods)
+        together = ensemble.likelihood()
+        assert together is not None
+        self.model_, self.likelihood_ = ensemble, together
 
     def _training(self, rows: Rows, parameters: Parameters) -> Training:
         return Training(
@@ -220,7 +252,6 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _finish(self) -> None:
         """Training is in single precision, prediction in double: so no number depends on how rows are batched."""
-        self.likelihood_.frozen_steps = 0  # that was for the beginning
         self.model_.double().eval()
         self.likelihood_.double().eval()
 
@@ -238,4 +269,5 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _law(self, x: Array, samples: int, seed: int) -> Prediction:
         """The law of the standardised targets of checked rows."""
         inputs = torch.from_numpy(self.x_scaling_.forward(x))
-        return predict(self.model_, inputs, samples, likelihood=self.likelihood_, seed=seed)
+        likelihood = None if isinstance(self.model_, Ensemble) else self.likelihood_  # members have their own
+        return predict(self.model_, inputs, samples, likelihood=likelihood, seed=seed)

@@ -16,6 +16,7 @@ class Parameters:
     """Plain values, in range."""
 
     hidden_layer_sizes: tuple[int, ...]
+    n_members: int
     posterior: str
     terms: int
     layout: str
@@ -30,7 +31,8 @@ class Parameters:
     early_stopping: bool
     validation_fraction: float
     patience: int
-    compile: bool
+    compile: bool | None
+    """None for "where it is worth it"."""
     verbose: bool
 
 
@@ -57,6 +59,7 @@ def checked(estimator: Any) -> Parameters:
         raise ArgumentError(f"validation_fraction must be less than 1, got {share}")
     return Parameters(
         hidden_layer_sizes=sizes,
+        n_members=whole_number("n_members", estimator.n_members),
         posterior=estimator.posterior,
         terms=whole_number("terms", estimator.terms),
         layout=estimator.layout,
@@ -70,9 +73,15 @@ def checked(estimator: Any) -> Parameters:
         early_stopping=bool(estimator.early_stopping),
         validation_fraction=share,
         patience=whole_number("patience", estimator.patience),
-        compile=bool(estimator.compile),
+        compile=_compile(estimator.compile),
         verbose=bool(estimator.verbose),
     )
+
+
+def _compile(value: Any) -> bool | None:
+    if isinstance(value, str) and value != "auto":
+        raise ArgumentError(f"compile must be True, False or 'auto', got {value!r}")
+    return None if isinstance(value, str) else bool(value)
 
 
 def _noise(estimator: Any) -> str | None:

@@ -26,6 +26,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
 
     Args:
         hidden_layer_sizes: units of each hidden layer.
+        n_members: networks that are trained at once, each with a start of its own; predictions mix them.
         posterior: of each layer's g: "diagonal", "low_rank:8", "full", "planar:10".
         terms: how many structured matrices each weight is the sum of; more learn more where there are many rows.
         layout, block: how a weight is laid onto blocks, as for ``whvi.nn.WHVILinear``.
@@ -38,7 +39,8 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         early_stopping: keep ``validation_fraction`` of the rows apart, look at them up to 50 times, stop after
             ``patience`` looks that saw nothing better, and go back to the best.
         validation_fraction, patience: see there.
-        compile: train by one compiled graph, as ``whvi.fit(compile=True)``; needs a C++ compiler; for long fits.
+        compile: train by one compiled graph, as ``whvi.fit(compile=True)``; needs a C++ compiler; for long fits. "auto"
+            for "where there is a compiler and the fit is long".
         random_state: an int for fits that repeat themselves.
         verbose: show a bar.
 
@@ -60,6 +62,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         self,
         hidden_layer_sizes: tuple[int, ...] = (128, 128),
         *,
+        n_members: int = 1,
         posterior: str = "diagonal",
         terms: int = 1,
         layout: str = "stack",
@@ -73,12 +76,13 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 10,
-        compile: bool = False,
+        compile: bool | str = False,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         super().__init__(
             hidden_layer_sizes,
+            n_members=n_members,
             posterior=posterior,
             terms=terms,
             layout=layout,

@@ -1,9 +1,11 @@
 """How the network of an estimator is made and trained."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil, exp, nan
-from typing import Any
+from math import ceil, exp, isnan, nan
+from statistics import fmean
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -11,9 +13,24 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from whvi.errors import ArgumentError
-from whvi.inference import SVI, Callback, CosineDecay, EarlyStopping, Fit, History, Progress, fit
+from whvi.inference import (
+    SVI,
+    Callback,
+    CosineDecay,
+    EarlyStopping,
+    Fit,
+    History,
+    Members,
+    Progress,
+    fit,
+    fit_replicas,
+    member_seeds,
+)
+from whvi.inference.compiled import can_compile
 from whvi.inference.loop import Part
+from whvi.inference.optimizer_state import restore_optimizer
 from whvi.inference.seeds import mix
+from whvi.inference.stacked_svi import StackedRun
 from whvi.inference.svi import SVIRun
 from whvi.likelihoods import Likelihood
 from whvi.nn import MeanFieldLinear, WHVILinear
@@ -26,6 +43,8 @@ LOOKS = 50
 """At the validation rows, at most, in a run of all steps."""
 START_VARIANCE = round(exp(-2.0), 6)
 """Of the noise of standardised targets: small, so that the fit comes first."""
+COMPILED_STEPS = 2_500
+"""From which on compiling pays, where it is left to the library."""
 STEADINESS = 0.1
 """How much of the last layer's log-variances counts, where noise varies with x."""
 LARGEST_CHANGE = 10.0
@@ -33,6 +52,8 @@ LARGEST_CHANGE = 10.0
 FROZEN_STEPS = 500
 """First steps in which the noise stays as it is, or a tenth of all."""
 
+Member = tuple[nn.Module, Likelihood]
+"""A network and the distribution of targets given its outputs."""
 Curves = dict[str, list[float]]
 OptimizerState = tuple[dict[str, Tensor], dict[str, Any]]
 
@@ -100,11 +121,17 @@ class TrainingData:
         return replace(self, weight=self.weight * factor)
 
 
-def for_likelihood(likelihood: Likelihood, data: TrainingData) -> tuple[Likelihood, tuple[Tensor, Tensor]]:
-    """A likelihood that counts each row by its weight, and the data for it; plain ones where each row counts once."""
-    if bool((data.weight == 1.0).all()):
-        return likelihood, (data.x, data.y)
-    return Weighted(likelihood), (data.x, with_weights(data.y, data.weight))
+def fit_members(members: Sequence[Member], data: TrainingData, settings: "Training", **options: Any) -> Fit:
+    """Fit a network, or several at once, in place; rows count by their weights."""
+    models, likelihoods = [model for model, _ in members], [likelihood for _, likelihood in members]
+    pair = data.x, data.y
+    if not bool((data.weight == 1.0).all()):
+        likelihoods, pair = [Weighted(one) for one in likelihoods], (data.x, with_weights(data.y, data.weight))
+    options |= {"batch_size": settings.batch_size, "compile": settings.compiles(options["steps"])}
+    if len(members) == 1:
+        return fit(models[0], likelihoods[0], pair, seed=settings.seed, **options)
+    seeds = member_seeds(settings.seed, len(members))
+    return fit_replicas(models, likelihoods, [pair] * len(members), seeds=seeds, **options)
 
 
 @dataclass(frozen=True)
@@ -116,8 +143,13 @@ class Training:
     learning_rate: float
     seed: int
     patience: int = 10
-    compile: bool = False
+    compile: bool | None = False
+    """None for "where there is a compiler and the fit is long"."""
     progress: bool = False
+
+    def compiles(self, steps: int) -> bool:
+        """Whether a run of so many steps is compiled."""
+        return can_compile() and steps >= COMPILED_STEPS if self.compile is None else self.compile
 
 
 class WeightedStopping(EarlyStopping):
@@ -138,38 +170,31 @@ class WeightedStopping(EarlyStopping):
         return -float((found * self.data.weight).sum() / self.data.weight.sum())
 
 
-def train(
-    model: nn.Module, likelihood: Likelihood, data: TrainingData, validation: TrainingData | None, settings: Training
-) -> Curves:
+def train(members: Sequence[Member], data: TrainingData, validation: TrainingData | None, settings: Training) -> Curves:
     """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps."""
     every = ceil(settings.steps / LOOKS)
-    law, pair = for_likelihood(likelihood, data)
     callbacks: list[Callback] = [History(every), Progress(settings.progress)]
     if validation is not None:
         callbacks.append(WeightedStopping(validation, every, settings.patience))
-    result = fit(
-        model,
-        law,
-        pair,
-        steps=settings.steps,
-        algorithm=SVI(settings.learning_rate, schedule=CosineDecay(settings.steps)),
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        callbacks=callbacks,
-        compile=settings.compile,
-    )
-    return curves(result)
+    algorithm = SVI(settings.learning_rate, schedule=CosineDecay(settings.steps))
+    return curves(fit_members(members, data, settings, steps=settings.steps, algorithm=algorithm, callbacks=callbacks))
 
 
 def curves(result: Fit) -> Curves:
-    """Step, bound, and validation MNLL (nan where nobody looked) of each window."""
+    """Step, bound, and validation MNLL (nan where nobody looked) of each window: means over members."""
     history = result.history
     looks = dict(history.validation)
     return {
         "step": list(history.steps),
-        "elbo": list(history.elbo),
-        "validation_mnll": [looks.get(step, nan) for step in history.steps],
+        "elbo": [_mean(bound) for bound in history.elbo],
+        "validation_mnll": [_mean(looks.get(step, nan)) for step in history.steps],
     }
+
+
+def _mean(values: Any) -> float:
+    """Of one for each member, without those that stopped; or of one model."""
+    going = [value for value in values if not isnan(value)] if isinstance(values, list) else [values]
+    return fmean(going)
 
 
 @dataclass(frozen=True)
@@ -185,29 +210,30 @@ class Continued(SVI):
             run.restore(*self.state)
         return run
 
+    @classmethod
+    def init_replicas(cls, settings: Sequence[Self], members: Members, compile: bool = False) -> StackedRun:
+        """Start on several models where the last run ended."""
+        run, state = super().init_replicas(settings, members, compile), settings[0].state
+        if state is not None:
+            restore_optimizer(run.optimizer, *state)
+        return run
+
 
 def go_on(
-    model: nn.Module,
-    likelihood: Likelihood,
+    members: Sequence[Member],
     data: TrainingData,
     seen: float,
     settings: Training,
     state: OptimizerState | None,
 ) -> tuple[Curves, OptimizerState]:
     """One pass over more rows, at the full rate, as a part of ``seen`` rows; its curves and the optimizer's state."""
-    law, pair = for_likelihood(likelihood, data.counted(seen / float(data.weight.sum())))
+    counted = data.counted(seen / float(data.weight.sum()))
     steps = ceil(len(data.x) / settings.batch_size)
-    result = fit(
-        model,
-        law,
-        pair,
-        steps=steps,
-        algorithm=Continued(settings.learning_rate, schedule=1.0, state=state),
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        callbacks=[History(steps), Progress(False)],
-    )
-    return curves(result), (result.run.tensors(), result.run.numbers())
+    algorithm = Continued(settings.learning_rate, schedule=1.0, state=state)
+    callbacks, settings = [History(steps), Progress(False)], replace(settings, compile=False)
+    result = fit_members(members, counted, settings, steps=steps, algorithm=algorithm, callbacks=callbacks)
+    tensors = {name: tensor for name, tensor in result.run.tensors().items() if name.startswith("optimiser.")}
+    return curves(result), (tensors, result.run.numbers())
 
 
 def apart(rows: int, share: float, seed: int) -> NDArray[np.bool_]:

@@ -1,0 +1,83 @@
+"""Estimators of several members."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from whvi.ensemble import Ensemble
+from whvi.errors import ArgumentError
+from whvi.inference import member_seeds
+from whvi.likelihoods import Gaussian, Likelihood
+from whvi.sklearn import WHVIClassifier, WHVIRegressor
+from whvi.sklearn.training import Training, TrainingData, make_network, train
+
+QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
+RNG = np.random.RandomState(0)
+X = RNG.uniform(-2.0, 2.0, (120, 2))
+Y = 50.0 + 10.0 * np.sin(X[:, 0]) + RNG.randn(120)
+
+
+def test_members_are_networks_trained_alone() -> None:
+    """Law: each is what ``train`` makes of its network alone with its seed, also where it stops early."""
+    x, y = torch.randn(60, 2).double(), torch.linspace(-1.0, 1.0, 60).double().unsqueeze(-1)
+    weight = torch.linspace(0.5, 1.5, 60).double()
+    data, looks = (TrainingData(x[part], y[part], weight[part]) for part in (slice(50), slice(50, 60)))
+    seeds = member_seeds(7, 2)
+
+    def member(seed: int) -> tuple[nn.Module, Likelihood]:
+        law = Gaussian(1, "input").double()
+        return make_network(2, (8,), law, "diagonal", seed).double(), law
+
+    together = [member(seed) for seed in seeds]
+    train(together, data, looks, Training(100, 16, 0.1, 7, patience=2))
+    for pair, seed in zip(together, seeds, strict=True):
+        alone = member(seed)
+        train([alone], data, looks, Training(100, 16, 0.1, seed, patience=2))
+        for one, other in zip(pair, alone, strict=True):
+            for a, b in zip(one.parameters(), other.parameters(), strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+def test_predictions_mix_all_members() -> None:
+    model = WHVIRegressor(**QUICK, n_members=3, samples=48).fit(X, Y)
+    assert isinstance(model.model_, Ensemble)
+    assert len(model.model_) == 3
+    mean, std = model.predict(X, return_std=True)
+    each = []
+    for index in range(3):  # an estimator with one of the members in it
+        alone = WHVIRegressor(**QUICK, samples=512).fit(X[:20], Y[:20])
+        alone.x_scaling_, alone.y_scaling_, alone.spread_ = model.x_scaling_, model.y_scaling_, model.spread_
+        alone.model_, alone.likelihood_ = model.model_.pair(index)
+        each.append(alone.predict(X))
+    assert np.abs(np.mean(each, 0) - mean).max() < 4 * np.max(std) / 48**0.5
+    assert np.abs(each[0] - each[1]).max() > 0.0
+    assert model.score(X, Y) > 0.5
+    assert (WHVIRegressor(**QUICK, n_members=3, samples=48).fit(X, Y).predict(X) == mean).all()
+
+
+def test_a_stream_trains_all_members() -> None:
+    model = WHVIRegressor((16,), n_members=2, batch_size=32, learning_rate=0.05, random_state=0)
+    for _ in range(25):
+        model.partial_fit(X, Y)
+    assert isinstance(model.model_, Ensemble)
+    assert model.score(X, Y) > 0.6
+
+
+def test_classes_are_probable_on_average_over_members() -> None:
+    labels = np.where(Y > 50.0, "high", "low")
+    model = WHVIClassifier(**QUICK, n_members=2, early_stopping=True).fit(X, labels)
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1.0)
+    assert model.score(X, labels) > 0.85
+    assert np.isfinite(model.history_["validation_mnll"]).any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"n_members": 0}, "n_members must be at least 1, got 0"), ({"compile": "yes"}, "compile must be True, False or")],
+)
+def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        WHVIRegressor(**QUICK, **parameters).fit(X, Y)
