@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from whvi import acquire, adapters, convert, inference, likelihoods, models, nn, ops, posterior, predictive, structure
 from whvi.adapters import adapt, load_adapter, save_adapter
-from whvi.convert import bayesianize, to_dense
+from whvi.convert import bayesianize, load_model, save_model, to_dense
 from whvi.errors import WhviError
 from whvi.inference import elbo, fit
 from whvi.nn import kl, mean_mode, sampling, share_g
@@ -29,6 +29,7 @@ __all__ = [
     "kl",
     "likelihoods",
     "load_adapter",
+    "load_model",
     "mean_mode",
     "models",
     "nn",
@@ -39,6 +40,7 @@ __all__ = [
     "predictive",
     "sampling",
     "save_adapter",
+    "save_model",
     "share_g",
     "structure",
     "to_dense",

@@ -9,6 +9,7 @@ from torch.nn.parameter import is_lazy
 
 from whvi.arguments import whole_number
 from whvi.convert.attention import make_attention
+from whvi.convert.conversion import Conversion, remember
 from whvi.convert.layers import Maker, Options, count_parameters
 from whvi.convert.matching import Rule
 from whvi.convert.report import Converted, Report, Row
@@ -97,6 +98,7 @@ def bayesianize(
         raise ArgumentError(f"nothing in this model can be replaced ({reasons or 'it has no linear layers'})")
     if inplace and any(choice.module is model and not choice.note for choice in choices):
         raise ArgumentError("a layer cannot be replaced in itself; use inplace=False and take the model of the result")
+    frozen = tuple(name for name, parameter in model.named_parameters() if not parameter.requires_grad)
     maker = Maker(options, *auto_draws(model))
     before = count_parameters(model)
     made = {choice.module: _make(choice, maker) for choice in choices if not choice.note}
@@ -104,6 +106,9 @@ def bayesianize(
     if sharing(bayesian_layers(changed)):
         in_one_pass(changed)
     rows = _rows(choices, made)
+    done = [choice for choice in choices if not choice.note]
+    given = tuple(choice.name for choice in done if choice.given is not None)
+    remember(changed, Conversion(options, tuple(choice.name for choice in done), given, frozen))
     return Converted(changed, Report(rows, before, count_parameters(changed), *_draws(made)))
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from whvi.convert.attention import BayesianAttention, dense_attention
 from whvi.convert.bayesianize import exchange
+from whvi.convert.conversion import forget
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.beside import slots
@@ -55,7 +56,9 @@ def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None 
             inside |= set(module.children())
         elif isinstance(module, BayesianLayer) and module not in inside:
             new[module] = ties.keep(module, _plain(module, draws[module]))
-    return in_separate_passes(exchange(model, new, inplace=False))
+    plain = in_separate_passes(exchange(model, new, inplace=False))
+    forget(plain)
+    return plain
 
 
 class Ties:

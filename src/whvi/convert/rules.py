@@ -58,15 +58,9 @@ class Rules:
 
     def _too_small(self, module: nn.Module) -> str:
         """Why a layer would gain nothing, if it would not."""
-        if isinstance(module, nn.MultiheadAttention):
-            maps = [
-                nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-                for weight, bias in split_projections(module)
-            ]
-            inputs = min(one.in_features for one in maps)
-            after = sum(size_after(one, self.options) for one in maps)
-        else:
-            inputs, after = module.get_parameter("weight")[0].numel(), size_after(module, self.options)
+        parts = as_layers(module)
+        inputs = min(part.get_parameter("weight")[0].numel() for part in parts)
+        after = sum(size_after(part, self.options) for part in parts)
         if inputs < self.min_features:
             return f"{inputs} inputs, fewer than min_features={self.min_features}"
         before = count_parameters(module)
@@ -85,6 +79,16 @@ def layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         if isinstance(module, listed):
             inside |= set(module.modules())  # the output projection of attention is never called as a module
             yield name, module
+
+
+def as_layers(module: nn.Module) -> list[nn.Module]:
+    """The layers that a module stands for, to be measured: itself, or the four projections of attention."""
+    if not isinstance(module, nn.MultiheadAttention):
+        return [module]
+    return [
+        nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+        for weight, bias in split_projections(module)
+    ]
 
 
 def obstacle(module: nn.Module) -> str:
