@@ -1,7 +1,8 @@
 """From the columns of a table to the matrix of an estimator: what each column is, and what is done with it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,13 @@ from whvi_tables.kinds import Boolean, Category, Date, Dropped, Kind, Number
 
 MOST_CATEGORIES = 50
 """A text with more values than this is a name or a note, not a category."""
+_VALUES: dict[Any, Callable[[Any], bool]] = {
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    float: lambda value: isinstance(value, float) and isfinite(value),
+    tuple[str, ...]: lambda value: isinstance(value, tuple) and all(isinstance(part, str) for part in value),
+}
+"""By the type of a field, whether a value is one."""
 _KINDS = {kind.kind: kind for kind in (Number, Boolean, Date, Category, Dropped)}
 
 
@@ -135,5 +143,7 @@ def _kind_from(entry: Mapping[str, Any]) -> Kind:
     values.pop("kind")
     if values.keys() != names:
         raise KeyError(f"{cls.kind} has {', '.join(sorted(names))}")
+    if not all(_VALUES[field.type](values[field.name]) for field in fields(cls)):
+        raise TypeError(f"{cls.kind} {entry['name']!r:.60} has a value of a wrong type")
     kind: Kind = cls(**values)
     return kind

@@ -76,15 +76,21 @@ def _load(folder: Path) -> Model:
         raise CheckpointError(
             f"{folder} holds no {COLUMNS}, so it is no whole model; give a folder that whvi fit wrote"
         )
+    if (size := path.stat().st_size) > manifest.LIMIT:
+        raise CheckpointError(
+            f"{path} is damaged: it has {size} bytes, and at most {manifest.LIMIT} are read; {ADVICE}"
+        )
     try:
         found = canonical.parse(path.read_bytes())
         seal = found.pop("sha256", None) if isinstance(found, dict) else None
         version = _check(path, found, seal)
         task, columns = Task(found["task"]), Columns.from_json(found["columns"])
+        if not isinstance(target := found["target"], str):
+            raise ArgumentError(f"its target is {target!r:.40}, which is no name")
     except (ArgumentError, ValueError, KeyError) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{path} is damaged: {error}; {ADVICE}") from error
+        raise CheckpointError(f"{path} is damaged: {error!s:.300}; {ADVICE}") from error
     try:
         if version != WITHOUT_MANIFEST or (folder / sealed.NAME).exists():
             sealed.check(folder)
@@ -96,7 +102,7 @@ def _load(folder: Path) -> Model:
             f"{folder} mixes two models: {COLUMNS} makes {len(columns.features)} features, but its estimator takes "
             f"{estimator.n_features_in_}; {ADVICE}"
         )
-    return Model(task, found["target"], columns, estimator)
+    return Model(task, target, columns, estimator)
 
 
 def metrics(fitted: Fitted) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What an adapter is made from, apart from the numbers that are learned, and the deltas made from it."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from inspect import signature
 from math import log
@@ -58,11 +59,20 @@ class Recipe:
         parts = {part: self._layer(target, module, self.draws[name]) for part, target in targets(module).items()}
         return parts[""] if "" in parts else nn.ModuleDict(parts)
 
+    def outline(self, module: nn.Module) -> nn.Module:
+        """``delta`` without memory: its names and shapes."""
+        parts = {part: self._outline(target) for part, target in targets(module).items()}
+        return parts[""] if "" in parts else nn.ModuleDict(parts)
+
     def size(self, target: Target) -> int:
         """Parameters of a layer, without making it."""
+        return count_parameters(self._outline(target))
+
+    def _outline(self, target: Target) -> StructuredLayer:
         # A posterior of a user's own may be of any size; it counts as independent. A prior would move to the device.
         posterior = self.posterior if isinstance(self.posterior, str) else "diagonal"
-        return count_parameters(target.make(posterior=posterior, device="meta", **self.options))
+        prior = deepcopy(self.prior_variance)
+        return target.make(posterior=posterior, prior_variance=prior, device="meta", **self.options)
 
     def _layer(self, target: Target, module: nn.Module, draws: str) -> StructuredLayer:
         weight = target.weight

@@ -1,6 +1,7 @@
 """An adapter as a folder: its tensors and its recipe under checksums, and which base it belongs to."""
 
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -12,6 +13,7 @@ from whvi.adapters.recipe import Recipe
 from whvi.adapters.record import Record, add, check_free, record_of
 from whvi.errors import ArgumentError, CheckpointError, UnsupportedError, WhviError
 from whvi.io import checkpoint
+from whvi.io.forged import check_shapes, check_stated, not_as_saved
 from whvi.nn.beside import slots
 from whvi.nn.fingerprint import difference
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Prior
@@ -81,17 +83,41 @@ def load_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
         raise CheckpointError(f"{folder} holds a checkpoint, but not of an adapter; give a folder of save_adapter")
     if state.get("version") != VERSION:
         raise CheckpointError(
-            f"{folder} has version {state.get('version')}, but this whvi reads {VERSION} (upgrade whvi)"
+            f"{folder} has version {state.get('version')!r:.40}, but this whvi reads {VERSION} (upgrade whvi)"
         )
-    name = state["name"] if name is None else name
+    if name is None and not isinstance(name := state.get("name"), str):
+        raise CheckpointError(f"the adapter in {folder} has no name; give it one by name=")
     check_free(model, name)
-    base = {key.removeprefix(_BASE): value for key, value in tensors.items() if key.startswith(_BASE)}
+    try:
+        recipe, base, deltas = _read(model, tensors, state)
+    except CheckpointError as error:
+        raise CheckpointError(f"the adapter in {folder} cannot be used: {error}") from error
+    except MemoryError:  # says nothing of the folder
+        raise
+    except Exception as error:  # what whvi did not write can fail in any way
+        raise not_as_saved(folder, "an adapter", error) from error
     known = dict(base_tensors(model))
-    if found := difference(state["base"], fingerprint(model, base)) or _misfits(base, known):
+    with torch.no_grad():
+        for path, value in base.items():
+            known[path].copy_(value)
+    add(model, name, recipe, deltas)
+    return model
+
+
+def _read(
+    model: nn.Module, tensors: dict[str, Tensor], state: dict[str, Any]
+) -> tuple[Recipe, dict[str, Tensor], dict[str, nn.Module]]:
+    """The recipe, the tensors of the base that belong to the adapter, and the deltas by module; ``model`` is as before.
+
+    No delta is made before its tensors have the shapes that the recipe asks for.
+    """
+    base = {key.removeprefix(_BASE): value for key, value in tensors.items() if key.startswith(_BASE)}
+    if found := difference(state["base"], fingerprint(model, base)) or _misfits(base, dict(base_tensors(model))):
         raise CheckpointError(
-            f"the adapter in {folder} belongs to another base; this model differs from it ({found}); load the weights "
-            "that it was trained on into the model first, in the same dtype"
+            f"it belongs to another base; this model differs from it ({found}); load the weights that it was trained "
+            "on into the model first, in the same dtype"
         )
+    check_stated({name: state["recipe"][name] for name in ("posterior", "options")}, tensors)
     recipe = _recipe(state["recipe"])
     modules = dict(model.named_modules())
     deltas = {}
@@ -100,17 +126,14 @@ def load_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
             own = f"{_DELTA}{path}/"
             numbers = {key.removeprefix(own): value for key, value in tensors.items() if key.startswith(own)}
             try:
+                check_shapes(partial(recipe.outline, modules[path]), numbers)
                 deltas[path] = recipe.delta(path, modules[path])
                 deltas[path].load_state_dict(numbers)
             except (KeyError, RuntimeError, TypeError, WhviError) as error:
                 raise CheckpointError(
-                    f"{folder} has no delta for {path or 'the model'} as it is here: {error}"
+                    f"it has no delta for {path or 'the model'} as it is here: {error!s:.300}"
                 ) from error
-    with torch.no_grad():
-        for path, value in base.items():
-            known[path].copy_(value)
-    add(model, name, recipe, deltas)
-    return model
+    return recipe, base, deltas
 
 
 def _changed(model: nn.Module, record: Record, name: str) -> set[str]:
@@ -157,6 +180,8 @@ def _plain_prior(prior: Prior) -> dict[str, Any]:
 
 def _recipe(values: dict[str, Any]) -> Recipe:
     trained, prior = values["train_base"], values["prior_variance"]
+    if not (isinstance(trained, bool) or all(isinstance(name, str) for name in trained)):
+        raise CheckpointError("its train_base is neither true, nor false, nor names")
     if isinstance(prior, dict):
         gaussian = prior["kind"] == "gaussian"
         prior = (

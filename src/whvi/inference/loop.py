@@ -20,6 +20,7 @@ from whvi.inference.interruption import Interruption
 from whvi.inference.old_checkpoints import translated
 from whvi.inference.seeds import mix, start_generators
 from whvi.io import checkpoint
+from whvi.io.forged import not_as_saved
 from whvi.likelihoods import Likelihood
 from whvi.nn.fingerprint import difference, of_modules
 from whvi.nn.swap import copied, give_back
@@ -140,13 +141,6 @@ class Loop:
 
     def restore(self, saved: checkpoint.SavedState, folder: object) -> None:
         """Go back to what was saved in a folder; CheckpointError where that is another run."""
-        saved = translated(saved)
-        if saved.step > self.steps:
-            raise CheckpointError(
-                f"the run in {folder} has done {saved.step} steps, but steps is {self.steps}; ask for more, or "
-                "choose another folder"
-            )
-        check_same(saved.state["identity"], self._described(), folder)
         given = {name: copied(module) for name, module in self.owners.items()}
         try:
             self._restore(saved, folder)
@@ -158,11 +152,18 @@ class Loop:
                     f"the checkpoint in {folder} lacks {error}: it is whole, but of another kind of run; "
                     "choose another folder"
                 ) from None
+            if isinstance(error, Exception) and not isinstance(error, CheckpointError | UnsupportedError | MemoryError):
+                raise not_as_saved(folder, "a run", error) from error
             raise
-        # A callback may decide otherwise now; what early stopping found stays found.
-        self.history.stopped = "early" if saved.state["stopped"] == "early" else "steps"
 
     def _restore(self, saved: checkpoint.SavedState, folder: object) -> None:
+        saved = translated(saved)
+        if saved.step > self.steps:
+            raise CheckpointError(
+                f"the run in {folder} has done {saved.step} steps, but steps is {self.steps}; ask for more, or "
+                "choose another folder"
+            )
+        check_same(saved.state["identity"], self._described(), folder)
         _, tensors, state = saved
         now = of_modules(self.owners)
         check_frozen(self.modules, tensors, folder)
@@ -175,6 +176,8 @@ class Loop:
         if found := difference(self.start, now):
             self._check_continued(now, found, folder)
             self.load_modules(tensors)
+        # A callback may decide otherwise now; what early stopping found stays found.
+        self.history.stopped = "early" if state["stopped"] == "early" else "steps"
 
     def _check_continued(self, now: Mapping[str, str], found: str, folder: object) -> None:
         """Raise CheckpointError unless each module is at the start of the run, or as the earlier call left it."""

@@ -7,7 +7,13 @@ from whvi.io.checkpoint import SavedState
 
 _HASH = re.compile(r"(\S+) [0-9a-f]{12}")
 _SETTINGS = {"beta": "kl_weight", "optimiser": "optimizer"}
-_ADDED = {"Plan": {"terms": 1, "columns": 1}}
+_ONE_TARGET: dict[str, Any] = {"positions": 0}
+_ADDED: dict[str, dict[str, Any]] = {
+    "Plan": {"terms": 1, "columns": 1},
+    "Gaussian": _ONE_TARGET,
+    "Bernoulli": _ONE_TARGET,
+    "Categorical": {"ignore_index": None, **_ONE_TARGET},
+}
 """What classes have now and had not then, as it was."""
 _CALLBACKS = {"history": "history", "watch": "early_stopping"}
 """What kept a state then, and the callback that does now."""

@@ -10,6 +10,9 @@ from whvi.errors import ArgumentError, InputTypeError
 NOISE = {"constant": "output", "input": "input"}
 """What a regressor calls the noise, and what a Gaussian likelihood does."""
 
+MOST_SAMPLES = 1_000_000
+"""Functions of a prediction: a bound for what a file can ask for."""
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -69,7 +72,7 @@ def checked(estimator: Any) -> Parameters:
         max_steps=None if estimator.max_steps is None else whole_number("max_steps", estimator.max_steps),
         batch_size=whole_number("batch_size", estimator.batch_size),
         learning_rate=positive_number("learning_rate", estimator.learning_rate),
-        samples=whole_number("samples", estimator.samples),
+        samples=_samples(estimator.samples),
         early_stopping=bool(estimator.early_stopping),
         validation_fraction=share,
         patience=whole_number("patience", estimator.patience),
@@ -82,6 +85,12 @@ def _compile(value: Any) -> bool | None:
     if isinstance(value, str) and value != "auto":
         raise ArgumentError(f"compile must be True, False or 'auto', got {value!r}")
     return None if isinstance(value, str) else bool(value)
+
+
+def _samples(value: object) -> int:
+    if (found := whole_number("samples", value)) > MOST_SAMPLES:
+        raise ArgumentError(f"samples must be at most {MOST_SAMPLES}, got {found}")
+    return found
 
 
 def _noise(estimator: Any) -> str | None:

@@ -1,20 +1,23 @@
 """An estimator as a checkpoint: tensors and JSON under checksums, whole or absent, never a pickle."""
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from whvi.errors import CheckpointError
 from whvi.io import checkpoint
-from whvi.scaling import Array, Scaling
+from whvi.io.forged import check_shapes, not_as_saved
+from whvi.scaling import Scaling
+from whvi.sklearn import described
+from whvi.sklearn.parameters import checked
 from whvi.sklearn.training import OptimizerState
 
 FORMAT = "whvi estimator"
 VERSION = 1
-_PLAIN = ("seed_", "history_", "n_rows_seen_", "n_features_in_", "n_outputs_", "_flat", "_architecture")
-_ARRAYS = ("classes_", "feature_names_in_", "spread_")
 _SCALINGS = ("x_scaling_", "y_scaling_")
 _MODULES = ("model_", "likelihood_")
 Estimator = TypeVar("Estimator")
@@ -32,8 +35,10 @@ def save(estimator: Any, folder: str | PathLike[str]) -> None:
         "version": VERSION,
         "estimator": type(estimator).__name__,
         "parameters": {name: _json(value) for name, value in estimator.get_params(deep=False).items()},
-        "plain": {name: getattr(estimator, name) for name in _PLAIN if hasattr(estimator, name)},
-        "arrays": {name: _packed(getattr(estimator, name)) for name in _ARRAYS if hasattr(estimator, name)},
+        "plain": {name: getattr(estimator, name) for name in described.PLAIN if hasattr(estimator, name)},
+        "arrays": {
+            name: described.packed(getattr(estimator, name)) for name in described.ARRAYS if hasattr(estimator, name)
+        },
         "optimiser": None if optimizer is None else optimizer[1],
     }
     all_tensors = tensors | ({} if optimizer is None else optimizer[0])
@@ -45,32 +50,49 @@ def load(kind: type[Estimator], folder: str | PathLike[str]) -> Estimator:
     """The estimator of a folder, which must be of that kind."""
     _, tensors, state = checkpoint.load(folder)
     _check_kind(folder, state, kind.__name__)
+    try:
+        return cast(Estimator, _made(kind, tensors, state))
+    except MemoryError:  # says nothing of the folder
+        raise
+    except Exception as error:  # what whvi did not write can fail in any way
+        raise not_as_saved(folder, "an estimator", error) from error
+
+
+def _made(kind: Callable[..., Any], tensors: dict[str, Tensor], state: dict[str, Any]) -> Any:
     parameters = state["parameters"]
     if isinstance(parameters["hidden_layer_sizes"], list):
         parameters["hidden_layer_sizes"] = tuple(parameters["hidden_layer_sizes"])
-    estimator: Any = kind(**parameters)
-    for name, value in state["plain"].items():
+    estimator = kind(**parameters)
+    checked(estimator)
+    for name, value in described.plain(state["plain"]).items():
         setattr(estimator, name, value)
-    for name, value in state["arrays"].items():
-        setattr(estimator, name, np.array(value["values"], dtype=np.dtype(value["dtype"])))
+    for name, value in described.arrays(state["arrays"]).items():
+        setattr(estimator, name, value)
     for part in _SCALINGS:
         setattr(estimator, part, Scaling(tensors[f"{part}.mean"].numpy(), tensors[f"{part}.scale"].numpy()))
-    estimator._build()
+    described.check_fits(estimator, tensors)
+    own = {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] in _MODULES}
+    check_shapes(lambda: _modules(estimator), own)
+    modules = _modules(estimator)
     estimator._finish()
-    for part in _MODULES:
-        own = {k.removeprefix(f"{part}."): v for k, v in tensors.items() if k.startswith(f"{part}.")}
-        getattr(estimator, part).load_state_dict(own)
+    modules.load_state_dict(own)
     optimizer = {name: tensor for name, tensor in tensors.items() if name.startswith("optimiser.")}
     estimator._optimizer = None if state["optimiser"] is None else (optimizer, state["optimiser"])
-    return cast(Estimator, estimator)
+    return estimator
+
+
+def _modules(estimator: Any) -> nn.ModuleDict:
+    """The network and the likelihood of an estimator, made anew."""
+    estimator._build()
+    return nn.ModuleDict({part: getattr(estimator, part) for part in _MODULES})
 
 
 def _check_kind(folder: str | PathLike[str], state: dict[str, Any], wanted: str) -> None:
     if state.get("format") != FORMAT:
         raise CheckpointError(f"{folder} holds a checkpoint, but not of an estimator; give a folder that save wrote")
     if state.get("version") != VERSION:
-        raise CheckpointError(f"{folder} has version {state.get('version')}, but this whvi reads {VERSION}")
-    found = state["estimator"]
+        raise CheckpointError(f"{folder} has version {state.get('version')!r:.40}, but this whvi reads {VERSION}")
+    found = str(state.get("estimator"))[:40]
     if found != wanted:
         raise CheckpointError(f"{folder} holds a {found}, but a {wanted} is wanted; use {found}.load")
 
@@ -89,7 +111,3 @@ def _json(value: Any) -> Any:
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     return [_json(part) for part in value] if isinstance(value, list | tuple | np.ndarray) else value
-
-
-def _packed(values: Array) -> dict[str, Any]:
-    return {"dtype": values.dtype.str if values.dtype != object else "object", "values": values.tolist()}

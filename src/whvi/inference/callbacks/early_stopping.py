@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from whvi.arguments import whole_number
+from whvi.arguments import number, whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.batches import digest
 from whvi.inference.callbacks.base import Callback, Moment
@@ -123,9 +123,9 @@ class EarlyStopping(Callback):
             found = [moment.run.everyone(value)[0] for value in own]
             moment.history.validation.append((moment.step, found[0] if loop.modules else found))
             numbers = found if self.monitor == "mnll" else numbers
-        for part, number in zip(loop.parts, numbers, strict=True):
+        for part, value in zip(loop.parts, numbers, strict=True):
             if not self._over(part):
-                self._look(self.bests[part.prefix], number, partial(loop.module_tensors, part))
+                self._look(self.bests[part.prefix], value, partial(loop.module_tensors, part))
         return all(map(self._over, loop.parts))
 
     def on_end(self, moment: Moment) -> None:
@@ -157,9 +157,9 @@ class EarlyStopping(Callback):
         values, misses = (found if isinstance(found := numbers[n], list) else [found] for n in ("best", "misses"))
         saved = {n.removeprefix("best."): t for n, t in tensors.items() if n.startswith("best.")}
         for (prefix, best), value, missed in zip(self.bests.items(), values, misses, strict=True):
-            best.value, best.misses = value, missed
+            best.value, best.misses = number("best", value), whole_number("misses", missed, least=0)
             best.tensors = {name: tensor for name, tensor in saved.items() if name.startswith(prefix)}
-        self._count, self._sum = numbers["count"], tensors["sum"]
+        self._count, self._sum = whole_number("count", numbers["count"], least=0), tensors["sum"]
 
     def _over(self, part: "Part") -> bool:
         """Whether there are to be no further looks at a model."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from whvi.arguments import whole_number
+from whvi.arguments import number, whole_number
 from whvi.errors import DivergenceError
 from whvi.inference.algorithm import Terms
 from whvi.inference.callbacks.base import Callback, Moment
@@ -115,12 +115,15 @@ class History(Callback):
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """As it was."""
-        self._sum, self._count, self.every = tensors["sum"], numbers["count"], numbers["every"]
+        self._sum, self.every = tensors["sum"], whole_number("every", numbers["every"])
+        self._count = min(whole_number("count", numbers["count"], least=0), self.every)
         self.steps = tensors["steps"].long().tolist()
         for name in _WINDOWS[1:]:
             values = tensors.get(name)
             setattr(self, name, [None] * len(self.steps) if values is None else values.tolist())
-        self.validation = [(step, value) for step, value in numbers["validation"]]
+        self.validation = [
+            (whole_number("step", step), number("validation", value)) for step, value in numbers["validation"]
+        ]
 
     def _check_finite(self) -> None:
         if not all(isfinite(value) for value in self.summary.values()):
