@@ -19,6 +19,8 @@ PROTOCOL = "protocol"
 """The exhibit that keeps what was trained by the paper's protocol."""
 Shape = tuple[int, int]
 """Hidden layers, and units of each."""
+Line = Callable[[Record], str]
+"""The name of the line in a drawing that a record belongs to."""
 Printed = Callable[[str, str, str, int, int], printed.Pair | None]
 """(method, dataset, metric, depth, width) -> what the paper prints."""
 

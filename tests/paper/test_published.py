@@ -72,7 +72,7 @@ def test_results_as_json_have_the_fields_that_others_read(shown: list[Shown]) ->
     fields = {"exhibit", "method", "dataset", "model", "depth", "width", "metric", "mean", "std", "n"}
     fields |= {"paper_mean", "paper_std", "paper_corrected"}
     named = {entry["exhibit"] for entry in listed}
-    assert {one.name for one in shown} - named == {"covariance"}  # two pictures
+    assert {one.name for one in shown} - named == {"covariance", "claims"}  # pictures and words
     assert sum(entry["exhibit"] == "gaussian-processes" for entry in listed) == 210
     assert all(fields <= entry.keys() for entry in listed)
     naval = next(e for e in listed if e["dataset"] == "naval" and e["metric"] == "mnll")

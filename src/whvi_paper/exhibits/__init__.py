@@ -35,6 +35,7 @@ from whvi_paper.exhibits import (
 )
 from whvi_paper.images.runs import cpu_seconds
 from whvi_paper.jobs import Job
+from whvi_paper.report.claims import claims
 from whvi_paper.store import PUBLISHED, Record, Store
 
 
@@ -105,7 +106,8 @@ def provenance(records: Sequence[Record]) -> dict[str, str]:
 
 
 def show_all(results: Path, profile: str = "recipe") -> list[Shown]:
-    """All exhibits that have something to show, from the records under a folder."""
+    """All exhibits that have something to show, from records under a folder; first, of complete ones, the claims."""
     store = Store(results)
     shown = (show(name, store, profile) for name in (WITH_PROTOCOL if profile == "paper" else EXHIBITS))
-    return [one for one in shown if one.blocks and one.provenance]
+    found = [one for one in shown if one.blocks and one.provenance]
+    return [claims(found), *found] if found and profile == "recipe" else found

@@ -1,0 +1,335 @@
+"""How a claim of the paper is judged: from the published numbers alone, so that the verdict changes with them."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean
+
+from whvi_paper import measured
+from whvi_paper.blocks import Entry
+from whvi_paper.printed import REGRESSION_DATASETS, WIDTHS
+from whvi_paper.report.compare import label
+from whvi_paper.report.standing import near, target
+
+
+class Verdict(StrEnum):
+    """Of a claim."""
+
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not reproduced"
+    CONTRADICTED = "contradicted"
+    UNTESTABLE = "not testable here"
+    OPEN = "not computed yet"
+
+
+Finding = tuple[Verdict, str]
+"""A verdict, and the numbers that it rests on."""
+Judge = Callable[[Sequence[Entry]], Finding]
+"""Of the numbers of an exhibit that were run."""
+IMAGES = 10_000
+"""Test images of CIFAR-10."""
+
+
+def values(entries: Sequence[Entry], **fields: object) -> dict[tuple[str, str, int], float]:
+    """(method, dataset, width) -> mean, of the entries with these fields."""
+    mine = [e for e in entries if all(getattr(e, name) == value for name, value in fields.items())]
+    return {(entry.method, entry.dataset, entry.width): entry.mean for entry in mine}
+
+
+def exponent(method: str, metric: str, wanted: float, slack: float) -> Judge:
+    """That what is measured grows with a power of the size, or slower."""
+
+    def judge(entries: Sequence[Entry]) -> Finding:
+        line = sorted((size, mean) for (who, _, size), mean in values(entries, metric=metric).items() if who == method)
+        if len(line) < 2:
+            return Verdict.OPEN, ""
+        slope = measured.exponent(line)
+        verdict = Verdict.REPRODUCED if slope <= wanted + slack else Verdict.CONTRADICTED
+        return verdict, f"the exponent is {slope:.2f}"
+
+    return judge
+
+
+def majority(rival: str, *metrics: str) -> Judge:
+    """That WHVI is better than a rival in more than half of the comparisons; in fewer than half is the contrary."""
+
+    def judge(entries: Sequence[Entry]) -> Finding:
+        better, total, told = compared(entries, rival, metrics)
+        if not total:
+            return Verdict.OPEN, ""
+        verdict = Verdict.REPRODUCED if 2 * better > total else Verdict.NOT_REPRODUCED
+        return (Verdict.CONTRADICTED if 2 * better < total else verdict), told
+
+    return judge
+
+
+def always(rival: str, *metrics: str) -> Judge:
+    """That WHVI is better than a rival in all comparisons; in none is the contrary. On the complete data, if any."""
+
+    def judge(entries: Sequence[Entry]) -> Finding:
+        dataset = largest_drive(entries)
+        mine = [entry for entry in entries if entry.dataset == dataset]
+        better, total, told = compared(mine, rival, metrics)
+        if not total:
+            return Verdict.OPEN, ""
+        verdict = Verdict.REPRODUCED if better == total else Verdict.NOT_REPRODUCED
+        return (verdict if better else Verdict.CONTRADICTED), f"on {dataset} {told}"
+
+    return judge
+
+
+def compared(entries: Sequence[Entry], rival: str, metrics: Sequence[str]) -> tuple[int, int, str]:
+    """In how many comparisons WHVI has the lower number, of how many, and in words for each metric."""
+    parts, better, total = [], 0, 0
+    for metric in metrics:
+        found = values(entries, metric=metric)
+        pairs = [
+            (mean, found[rival, dataset, width])
+            for (who, dataset, width), mean in found.items()
+            if who == "whvi" and (rival, dataset, width) in found
+        ]
+        wins = sum(ours < theirs for ours, theirs in pairs)
+        better, total = better + wins, total + len(pairs)
+        parts.append(f"{wins} of {len(pairs)} by {label(metric)}")
+    return better, total, f"WHVI is ahead in {', '.join(parts)}"
+
+
+def largest_drive(entries: Sequence[Entry]) -> str:
+    """The complete Sensorless Drive data where there are numbers of it, else the subset."""
+    return max((entry.dataset for entry in entries), key=lambda name: name == "drive", default="")
+
+
+def first_of_structures(entries: Sequence[Entry]) -> Finding:
+    """That WHVI is the best structure, on the complete data where they are there."""
+    dataset = largest_drive(entries)
+    told, first = [], []
+    for metric in ("error", "mnll"):
+        found = {who: mean for (who, *_), mean in values(entries, metric=metric, dataset=dataset).items()}
+        if "whvi" in found:
+            best = min(found, key=lambda who: found[who])
+            first.append(best == "whvi")
+            told.append(f"{label(metric)} {found['whvi']:.3f}, best {found[best]:.3f} ({label(best)})")
+    if not told:
+        return Verdict.OPEN, ""
+    return Verdict.REPRODUCED if all(first) else Verdict.NOT_REPRODUCED, f"on {dataset}: {'; '.join(told)}"
+
+
+def as_good(method: str, slack: float) -> Judge:
+    """That a variant of WHVI on the structures' data differs from it in error by no more than a share."""
+
+    def judge(entries: Sequence[Entry]) -> Finding:
+        found = values(entries, metric="error")
+        both = {
+            dataset: (found["whvi", dataset, width], mean)
+            for (who, dataset, width), mean in found.items()
+            if who == method and ("whvi", dataset, width) in found
+        }
+        if not both:
+            return Verdict.OPEN, ""
+        close = all(abs(other - ours) <= slack * ours for ours, other in both.values())
+        told = "; ".join(f"{dataset}: error {other:.3f} beside {ours:.3f}" for dataset, (ours, other) in both.items())
+        return Verdict.REPRODUCED if close else Verdict.NOT_REPRODUCED, told
+
+    return judge
+
+
+def nearest_to_truth(entries: Sequence[Entry]) -> Finding:
+    """That WHVI is nearer to SGHMC than mean field and MC dropout."""
+    found = {who: mean for (who, *_), mean in values(entries, metric="wasserstein").items()}
+    if not {"g-whvi", "mfg", "mcd"} <= found.keys():
+        return Verdict.OPEN, ""
+    good = found["g-whvi"] < min(found["mfg"], found["mcd"])
+    told = ", ".join(f"{label(who)} {mean:.3f}" for who, mean in found.items())
+    return Verdict.REPRODUCED if good else Verdict.CONTRADICTED, f"distance to SGHMC: {told}"
+
+
+def parameter_counts(entries: Sequence[Entry]) -> Finding:
+    """That the toy networks have 1541 and 4141 parameters, and MFG and MCD about 35k and 17k."""
+    counts = {entry.method: entry.parameters for entry in entries}
+    wanted = {"g-whvi": (1541, 0), "nf-whvi": (4141, 0), "mfg": (35_000, 2_000), "mcd": (17_000, 500)}
+    if not wanted.keys() <= counts.keys():
+        return Verdict.OPEN, ""
+    good = all(abs((counts[who] or 0) - number) <= slack for who, (number, slack) in wanted.items())
+    told = ", ".join(f"{label(who)} {counts[who]:,}" for who in wanted)
+    return Verdict.REPRODUCED if good else Verdict.CONTRADICTED, told
+
+
+def printed_recipe(entries: Sequence[Entry]) -> Finding:
+    """That the protocol gives the numbers of WHVI, as the authors' code measures, within one std on either side."""
+    mine = [e for e in entries if e.method == "whvi" and e.metric in ("rmse_of_samples", "expected_nll")]
+    compared = [entry for entry in mine if target(entry) is not None]
+    if not compared:
+        return Verdict.OPEN, ""
+    close = sum(map(near, compared))
+    worse = sum(not near(entry) and entry.mean > (target(entry) or 0.0) for entry in compared)
+    told = (
+        f"of {len(compared)} numbers of WHVI {close} are within one std of the paper's, {worse} worse, "
+        f"{len(compared) - close - worse} better"
+    )
+    return Verdict.REPRODUCED if not worse else Verdict.NOT_REPRODUCED, told
+
+
+def better_with_width(entries: Sequence[Entry]) -> Finding:
+    """That MNLL of WHVI on yacht falls with the width."""
+    found = {width: mean for (_, _, width), mean in values(entries, method="whvi", metric="mnll").items()}
+    if len(found) < len(WIDTHS):
+        return Verdict.OPEN, ""
+    line = [found[width] for width in WIDTHS]
+    falls = all(after <= before for before, after in pairwise(line))
+    verdict = Verdict.REPRODUCED if falls else Verdict.NOT_REPRODUCED
+    if line[-1] > line[0]:
+        verdict = Verdict.CONTRADICTED
+    return verdict, f"MNLL {', '.join(f'{mean:.2f}' for mean in line)} with {', '.join(map(str, WIDTHS))} units"
+
+
+def mean_field_overregularised(entries: Sequence[Entry]) -> Finding:
+    """That mean field is the worse the wider, as its KL outweighs the data."""
+    found = values(entries, method="mfg", metric="rmse")
+    lines = [[found.get(("mfg", dataset, width)) for width in WIDTHS] for dataset in REGRESSION_DATASETS]
+    complete = [[mean for mean in line if mean is not None] for line in lines if None not in line]
+    if not complete:
+        return Verdict.OPEN, ""
+    worse = sum(line[-1] > line[0] for line in complete)
+    verdict = Verdict.REPRODUCED if 2 * worse > len(complete) else Verdict.NOT_REPRODUCED
+    return verdict, f"RMSE with 512 units is above that with 64 on {worse} of {len(complete)} datasets"
+
+
+def bigger_is_better(entries: Sequence[Entry]) -> Finding:
+    """That the largest network has the best MNLL."""
+    told, good = [], []
+    for dataset in dict.fromkeys(entry.dataset for entry in entries):
+        mine = [entry for entry in entries if entry.dataset == dataset and entry.metric == "mnll"]
+        best, last = min(mine, key=lambda e: e.mean), max(mine, key=lambda e: (e.depth, e.width))
+        good.append(best is last)
+        told.append(
+            f"{dataset}: {best.depth} x {best.width} is best ({best.mean:.2f}), "
+            f"{last.depth} x {last.width} has {last.mean:.2f}"
+        )
+    return (Verdict.REPRODUCED if all(good) else Verdict.CONTRADICTED) if good else Verdict.OPEN, "; ".join(told)
+
+
+def bound_chooses(entries: Sequence[Entry]) -> Finding:
+    """That the network of the highest bound has the best MNLL."""
+    told, good = [], []
+    for dataset in dict.fromkeys(entry.dataset for entry in entries):
+        bounds, densities = (
+            {(e.depth, e.width): e.mean for e in entries if (e.dataset, e.metric) == (dataset, metric)}
+            for metric in ("elbo", "mnll")
+        )
+        chosen, best = max(bounds, key=lambda at: bounds[at]), min(densities, key=lambda at: densities[at])
+        good.append(chosen == best)
+        told.append(f"{dataset}: it chooses {densities[chosen]:.2f}, the best is {densities[best]:.2f}")
+    return (Verdict.REPRODUCED if all(good) else Verdict.NOT_REPRODUCED) if good else Verdict.OPEN, "; ".join(told)
+
+
+def no_loss_in_convnets(entries: Sequence[Entry]) -> Finding:
+    """That WHVI in linear maps costs no error (two std of a difference) and no calibration (0.01) beside MC dropout."""
+    found = {(e.model, e.method, e.metric): e.mean for e in entries}
+    models = [model for model, who, metric in found if (who, metric) == ("whvi", "error")]
+    models = [model for model in models if (model, "mcd", "error") in found]
+    told, good = [], []
+    for model in models:
+        ours, theirs = (found[model, who, "error"] for who in ("whvi", "mcd"))
+        slack = 2 * sqrt(2 * theirs * (1 - theirs) / IMAGES)
+        calibrated = found[model, "whvi", "ece"] <= found[model, "mcd", "ece"] + 0.01
+        good.append(ours <= theirs + slack and calibrated)
+        told.append(f"{model}: {ours:.2%} beside {theirs:.2%}")
+    return (Verdict.REPRODUCED if all(good) else Verdict.CONTRADICTED) if good else Verdict.OPEN, "; ".join(told)
+
+
+def flows_help(entries: Sequence[Entry]) -> Finding:
+    """That NF-WHVI has the lower error in convolutional networks."""
+    found = {(e.model, e.method): e.mean for e in entries if e.metric == "error"}
+    models = [model for model, who in found if who == "nf-whvi" and (model, "whvi") in found]
+    good = [found[model, "nf-whvi"] < found[model, "whvi"] for model in models]
+    told = "; ".join(f"{m}: {found[m, 'nf-whvi']:.2%} beside {found[m, 'whvi']:.2%}" for m in models)
+    return (Verdict.REPRODUCED if all(good) else Verdict.NOT_REPRODUCED) if good else Verdict.OPEN, told
+
+
+def filters(worse: str, than: str) -> Judge:
+    """That one treatment of filters has an error above another's by two std of a difference of shares."""
+
+    def judge(entries: Sequence[Entry]) -> Finding:
+        found = {e.method: e.mean for e in entries if e.metric == "error"}
+        if not {worse, than} <= found.keys():
+            return Verdict.OPEN, ""
+        one, other = found[worse], found[than]
+        slack = 2 * sqrt((one * (1 - one) + other * (1 - other)) / IMAGES)
+        verdict = Verdict.REPRODUCED if one - other > slack else Verdict.NOT_REPRODUCED
+        return verdict, f"error {one:.3f} beside {other:.3f}"
+
+    return judge
+
+
+def break_even(entries: Sequence[Entry]) -> Finding:
+    """That on a CPU the transform is the faster one from D = 512 or 1024 on: there, and not before."""
+    found = values(entries, dataset="batch 512", metric="seconds")
+    sizes = sorted(size for who, _, size in found if who == "whvi")
+    faster = [size for size in sizes if found["whvi", "batch 512", size] < found["matmul", "batch 512", size]]
+    if not sizes:
+        return Verdict.OPEN, ""
+    good = {size for size in sizes if size >= 1024} <= set(faster)
+    told = f"it is the faster one at {len(faster)} of {len(sizes)} sizes, the smallest D = {min(faster, default=0)}"
+    return Verdict.REPRODUCED if good else Verdict.CONTRADICTED, told
+
+
+def fastest_prediction(entries: Sequence[Entry]) -> Finding:
+    """That WHVI predicts fastest in the widest network, and that NNG takes longest."""
+    found = {(who, size): mean for (who, _, size), mean in values(entries, metric="seconds").items()}
+    if not found:
+        return Verdict.OPEN, ""
+    width = max(size for _, size in found)
+    times = {who: mean for (who, size), mean in found.items() if size == width}
+    good = min(times, key=lambda who: times[who]) == "whvi" and max(times, key=lambda who: times[who]) == "nng"
+    told = ", ".join(f"{label(who)} {mean * 1e3:.0f}" for who, mean in times.items())
+    return Verdict.REPRODUCED if good else Verdict.CONTRADICTED, f"milliseconds with {width} units: {told}"
+
+
+def half_faster(entries: Sequence[Entry]) -> Finding:
+    """That AlexNet with WHVI predicts 51 % faster than with MC dropout, up to a tenth."""
+    found = {who: mean for (who, at, _), mean in values(entries, metric="seconds").items() if at.startswith("network")}
+    if not {"whvi", "mcd"} <= found.keys():
+        return Verdict.OPEN, ""
+    ratio = found["mcd"] / found["whvi"]
+    verdict = Verdict.REPRODUCED if ratio >= 0.9 * 1.51 else Verdict.NOT_REPRODUCED
+    return verdict, f"MC dropout takes {ratio:.2f} times as long, on a CPU"
+
+
+def approximates(entries: Sequence[Entry]) -> Finding:
+    """That the error of approximating a random matrix does not grow with D; W = 0 has 0.577."""
+    line = sorted((entry.width, entry.mean) for entry in entries)
+    if len(line) < 2:
+        return Verdict.OPEN, ""
+    grows = all(before[1] <= after[1] for before, after in pairwise(line))
+    told = (
+        f"the least RMSE is {line[1][1]:.3f} at D = {line[1][0]}, {line[-1][1]:.3f} at {line[-1][0]}; W = 0 has 0.577"
+    )
+    return Verdict.CONTRADICTED if grows else Verdict.REPRODUCED, told
+
+
+def processes(rival: str, better: bool) -> Judge:
+    """That WHVI has a lower (or higher) RMSE than a rival under the paper's protocol, in most cases."""
+
+    def judge(entries: Sequence[Entry]) -> Finding:
+        models = ("gp diagonal", "gp full")
+        mine = [entry for entry in entries if entry.metric == "rmse" and entry.model in models]
+        found = {(e.method, e.dataset, e.model, e.width): e.mean for e in mine}
+        pairs = [
+            (e.mean, found[rival, e.dataset, e.model, e.width])
+            for e in mine
+            if e.method == "whvi" and (rival, e.dataset, e.model, e.width) in found
+        ]
+        if not pairs:
+            return Verdict.OPEN, ""
+        as_told = sum((ours < theirs) == better for ours, theirs in pairs)
+        ratio = fmean(ours / theirs for ours, theirs in pairs)
+        verdict = Verdict.REPRODUCED if 2 * as_told > len(pairs) else Verdict.NOT_REPRODUCED
+        return verdict, f"in {as_told} of {len(pairs)} cases; on average its RMSE is {ratio:.2f} times the rival's"
+
+    return judge
+
+
+def settled(verdict: Verdict, told: str) -> Judge:
+    """What no record decides: a formula, or hardware that is not here."""
+    return lambda entries: (verdict, told)
