@@ -102,7 +102,12 @@ TERMS = Recipe(
 
 
 PROTOCOL = Recipe(
-    {"whvi": {"layers": "whvi-protocol"}, "mfg": {"layers": "mfg-protocol"}, "mcd": {}},
+    {
+        "whvi": {"layers": "whvi-protocol"},
+        "whvi-he": {"layers": "whvi-protocol-he"},
+        "mfg": {"layers": "mfg-protocol"},
+        "mcd": {},
+    },
     {},
     {
         "batch_size": 64,

@@ -19,6 +19,10 @@ LAMBDA = 1e-5
 class ProtocolWHVI(WHVILinear):
     """W = S1 H diag(g) H S2 with H of entries 1 and -1. S1, S2 start from U(-b, b), g at N(0, v), b^2 / 3 = v = 2 / D.
 
+    Args:
+        in_features, out_features: as for nn.Linear.
+        he: start as our layers do instead, g at the size of its prior and W with He's variance.
+
     Shapes: (..., in_features) -> (..., out_features).
 
     Law: W is D times that of a ``WHVILinear`` of the same g and scales.
@@ -29,8 +33,12 @@ class ProtocolWHVI(WHVILinear):
     [[2.0, 0.0], [0.0, 2.0]]
     """
 
-    def __init__(self, in_features: int, out_features: int) -> None:
+    def __init__(self, in_features: int, out_features: int, *, he: bool = False) -> None:
         super().__init__(in_features, out_features, pad_to="power_of_two", prior_variance=LAMBDA)
+        if he:
+            for scale in self.scales.parameters():
+                scale.data /= self.plan.size**0.5  # which H has here, twice
+            return
         nn.init.zeros_(self.g.get_parameter("mean"))
         nn.init.constant_(self.g.get_parameter("log_std"), 0.5 * log(2.0 / self.plan.size))
         for scale in self.scales.parameters():

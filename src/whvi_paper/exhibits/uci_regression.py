@@ -39,10 +39,16 @@ def show(records: Sequence[Record]) -> Shown:
     return regression(Shown(NAME, TITLE, SOURCE, TEXT, ()), records, METHODS, [(2, 128)])
 
 
-def regression(shown: Shown, records: Sequence[Record], methods: Sequence[str], shapes: Sequence[grid.Shape]) -> Shown:
+def regression(
+    shown: Shown,
+    records: Sequence[Record],
+    methods: Sequence[str],
+    shapes: Sequence[grid.Shape],
+    paper: grid.Printed = printed.regression,
+) -> Shown:
     """An exhibit with its numbers: the comparison, both metrics as the authors' code has them, and the coverage."""
-    entries = grid.entries(shown.name, records, printed.regression, (*METRICS, COVERAGE), methods)
-    theirs = grid.entries(shown.name, records, printed.regression, AUTHORS_METRICS, methods)
+    entries = grid.entries(shown.name, records, paper, (*METRICS, COVERAGE), methods)
+    theirs = grid.entries(shown.name, records, paper, AUTHORS_METRICS, methods)
     tables = [
         comparison_table(entries, shown.title, METRICS),
         comparison_table(theirs, f"{shown.title}: as the authors' code measures", AUTHORS_METRICS, AUTHORS_TEXT),

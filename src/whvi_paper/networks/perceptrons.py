@@ -51,6 +51,7 @@ METHODS: dict[str, tuple[Layer, Layer]] = {
     "nf-whvi": (partial(WHVILinear, posterior=f"planar:{FLOWS}"), MeanFieldLinear),
     "mfg": (mean_field, mean_field),
     "whvi-protocol": (ProtocolWHVI, ProtocolMeanField),
+    "whvi-protocol-he": (partial(ProtocolWHVI, he=True), ProtocolMeanField),
     "mfg-protocol": (ProtocolMeanField, ProtocolMeanField),
     "low-rank": (low_rank, mean_field),
     "mcd": (lambda i, o: MCDropout(nn.Linear(i, o), DROPOUT),) * 2,
