@@ -59,7 +59,7 @@ def test_a_network_left_to_itself_has_the_settings_of_the_exhibit() -> None:
         (inputs,) = job.inputs
         model = sketch(inputs["method"], inputs["model"])
         found, precision = complete(model, {}), complete(model, inputs["configuration"])["precision"]
-        assert found == {**inputs["configuration"], "precision": precision}
+        assert found == {**inputs["configuration"], "precision": precision, "validation": False}
         methods.add(inputs["method"])
     assert {"whvi", "nng"} <= methods
 
@@ -190,3 +190,13 @@ def test_mnll_is_that_of_the_prediction() -> None:
     x, y = task.test
     prediction = predict(task.model, x, 3, likelihood=task.likelihood, seed=0)
     assert measure(prediction, y)["mnll"] == pytest.approx(float(prediction.mnll(y)), abs=2e-6)
+
+
+def test_the_validation_part_is_the_end_of_the_training_images_and_no_test_image() -> None:
+    whole = ImageTraining(INPUTS)
+    part = ImageTraining({**INPUTS, "configuration": {**INPUTS["configuration"], "validation": True}})
+    assert (len(whole.train[0]), len(whole.test_images)) == (200, 40)
+    for place in (0, 1):
+        torch.testing.assert_close(part.train[place], whole.train[place][:180])
+    torch.testing.assert_close(part.test_images, whole.train[0][180:])
+    torch.testing.assert_close(part.test[1], whole.train[1][180:])

@@ -21,8 +21,8 @@ TEXT = (
     "1e-5 for g, 500 steps with the noise fixed and 50,000 with it learned. Where the paper is silent, the authors' "
     "public code has the say (github.com/srossi93/vardl): scales from U(-b, b) with variance 2 / D, g at mean 0 and "
     "variance 2 / D, plain weights at mean 0 and variance exp(-4) under the prior N(0, 1 / inputs), one noise variance "
-    "for all outputs, exp(-1.5) at first. “whvi-he” starts as our layers do, in this parameterisation: g at the size of "
-    "its prior, W with variance 2 / inputs."
+    "for all outputs, exp(-1.5) at first. “whvi-he” starts as our layers do, in this parameterisation: g at the size "
+    "of its prior, W with variance 2 / inputs."
 )
 METHODS = ("whvi", "whvi-he", "mcd", "mfg")
 """“whvi-he” is WHVI with the start of our layers."""

@@ -1,12 +1,13 @@
 """Table 3: regression on eight UCI datasets with two hidden layers of 128 units, four methods."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from whvi_paper import grid, printed
-from whvi_paper.blocks import Shown
+from whvi_paper.blocks import Entry, Shown
 from whvi_paper.jobs import Job
-from whvi_paper.report.compare import comparison_table
+from whvi_paper.report.compare import comparison_table, label
 from whvi_paper.store import Record
 
 NAME = "uci-regression"
@@ -55,4 +56,22 @@ def regression(
         comparison_table(entries, f"{shown.title}: share of targets in 90 % intervals", [COVERAGE], COVERAGE_TEXT),
     ]
     cells = grid.printed_cells(printed.regression, printed.REGRESSION_DATASETS, methods, METRICS, shapes)
-    return replace(shown, blocks=tables, entries=entries, authors=theirs, printed=cells)
+    text = f"{shown.text} {ahead(entries)}".strip()
+    return replace(shown, text=text, blocks=tables, entries=entries, authors=theirs, printed=cells)
+
+
+def ahead(entries: Sequence[Entry]) -> str:
+    """Whose numbers are the lowest here, over the networks that all methods were run on; "" for one method."""
+    told = []
+    methods = {entry.method for entry in entries if entry.n}
+    for metric in METRICS:
+        groups: dict[tuple[str, int, int], list[Entry]] = {}
+        for entry in entries:
+            if entry.metric == metric and entry.n:
+                groups.setdefault((entry.dataset, entry.depth, entry.width), []).append(entry)
+        complete = [group for group in groups.values() if len(group) == len(methods)]
+        lowest = Counter(label(min(group, key=lambda entry: entry.mean).method) for group in complete)
+        if len(methods) > 1 and complete:
+            counts = ", ".join(f"{name} {count}" for name, count in lowest.most_common())
+            told.append(f"the lowest {label(metric)} of {len(complete)} is that of {counts}")
+    return f"Among ours, where all methods were run, {'; '.join(told)}." if told else ""

@@ -35,6 +35,9 @@ def train(
         str, typer.Option(help="full, bf16 (not for nng), or auto: bf16 where the processor has it.")
     ] = "auto",
     data: Annotated[str, typer.Option(help="Images of the registry.")] = "cifar10",
+    validation: Annotated[
+        bool, typer.Option("--validation", help="Measure on the last tenth of the training images, not on test images.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the start, of batches and of noise.")] = 0,
     out: Annotated[
         Path | None,
@@ -59,8 +62,9 @@ def train(
     for name, value in (("--epochs", epochs), ("--batch-size", batch_size)):
         if value < 1:
             raise ArgumentError(f"{name} must be 1 or more, got {value}")
-    folder = out or Path("out/train", f"{model}-{treatment}-epochs{epochs}-seed{seed}")
-    settings = {"batch_size": batch_size, "schedule": schedule, "precision": precision}
+    folder = out or Path("out/train", f"{model}-{treatment}-epochs{epochs}-seed{seed}{'-validation' * validation}")
+    settings: dict[str, object] = {"batch_size": batch_size, "schedule": schedule, "precision": precision}
+    settings |= {"validation": True} if validation else {}
     settings |= {} if rate is None else {"learning_rate": rate}
     inputs = {"dataset": data, "model": model, "method": treatment, "epochs": epochs, "configuration": settings}
     task = ImageTraining({**inputs, "seed": seed})

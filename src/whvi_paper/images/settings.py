@@ -32,7 +32,7 @@ def complete(model: nn.Module, given: Mapping[str, Any]) -> dict[str, Any]:
     0.003
     """
     curved = has_curvature(model)
-    found = CONFIGURATION | (OF_NNG if curved else {}) | dict(given)
+    found = CONFIGURATION | {"validation": False} | (OF_NNG if curved else {}) | dict(given)
     one_of("precision", found["precision"], PRECISIONS)
     if curved and found["precision"] == "bf16":
         raise ArgumentError("noisy K-FAC, which trains this model, has no precision 'bf16'; use full or auto")

@@ -29,6 +29,8 @@ from whvi_paper.workers import Clock
 
 TRAIN_SHARE = 5 / 6
 """The images that come first in CIFAR-10 are those to train with: 50,000 of 60,000."""
+VALIDATION_SHARE = 1 / 10
+"""Of these, the last ones, where choices are made: 5,000."""
 LOOK_ROWS = 2000
 """Test images of the learning curve, and of each kind of other images."""
 REPORTS = 20
@@ -95,7 +97,8 @@ def by_epoch(curve: Curve) -> list[list[float]]:
 
 class ImageTraining:
     """A network and its images, as inputs describe them: ``dataset``, ``model``, ``method``, ``epochs``, ``seed``, and
-    ``configuration`` with any of the settings of ``whvi_paper.images.settings``; the others are the method's own.
+    ``configuration`` with any of the settings of ``whvi_paper.images.settings``; the others are the method's own. With
+    ``validation`` what stands for test images is the last tenth of the training images, which then do not train.
 
     ``epochs`` is a number, or a list with one for each cycle: the schedule and the optimizer start again (Loshchilov &
     Hutter, 2017), and the task is the last of them. ``sides``, where it is there, has one for each cycle too: pixels
@@ -128,11 +131,13 @@ class ImageTraining:
         self.parameters = sum(p.numel() for p in self.model.parameters())
         data = load(dataset.name)
         self.data_sha256 = data.sha256
-        split = round(len(data) * TRAIN_SHARE)
+        split, end = round(len(data) * TRAIN_SHARE), len(data)
+        if self.settings["validation"]:  # test images are out of reach
+            split, end = split - round(split * VALIDATION_SHARE), split
         images, labels = torch.from_numpy(data.x), torch.from_numpy(data.y)
-        self.train, self.test_images = (images[:split], labels[:split]), images[split:]
+        self.train, self.test_images = (images[:split], labels[:split]), images[split:end]
         self.view = Standardise(side=self.side)
-        self.test = self.view(self.test_images), labels[split:]
+        self.test = self.view(self.test_images), labels[split:end]
         self.batch_size = min(self.settings["batch_size"], split)
         self.steps = self.epochs * split // self.batch_size
         self.look_seconds = 0.0  # of fits: what looks at the test images took of them
