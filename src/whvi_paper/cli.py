@@ -94,7 +94,7 @@ def reproduce(
     Ctrl-C loses nothing but some steps of the jobs at work; the same command goes on.
     """
     from whvi_paper import recipe
-    from whvi_paper.exhibits import EXHIBITS, find, show
+    from whvi_paper.exhibits import EXHIBITS, WITH_PROTOCOL, find, show
     from whvi_paper.report import terminal_tables, write_html
     from whvi_paper.runner import run
     from whvi_paper.store import Store, home
@@ -105,6 +105,8 @@ def reproduce(
             typer.echo(f"{name:20} {module.TITLE} ({module.SOURCE})")
         return
     recipe.profile(profile)  # mistakes are told before data are fetched
+    if profile == "paper" and exhibit in EXHIBITS and exhibit not in WITH_PROTOCOL:
+        raise ArgumentError(f"{exhibit} has no profile 'paper'; exhibits that have one: {', '.join(WITH_PROTOCOL)}")
     check_backend(backend)
     store = Store(results or home(profile, out))
     jobs = with_data(chosen(find(exhibit).jobs(profile), only or ()), store)

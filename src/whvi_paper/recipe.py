@@ -85,6 +85,8 @@ class Recipe:
 
 
 PLAIN = Recipe({}, _STEPS)
+EQUAL = Recipe({}, {})
+"""With as many steps for rivals as for WHVI."""
 SHALLOW = Recipe(
     {"whvi": {"kl_warm_up": _WARM_UP, "layers": "S_var H G H S_var"}, "nng": {"learning_rate": 1e-2}},
     {"mfg": 20_200, "nng": 40_400},

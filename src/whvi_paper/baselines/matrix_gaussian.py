@@ -226,12 +226,14 @@ class MatrixGaussianConv2d(Convolutional, MatrixGaussian):
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
-        bias, prior_variance, draws: as for ``MatrixGaussianLinear``; an "example" draw is a kernel for each image.
+        bias, prior_variance, draws: as for ``MatrixGaussianLinear``. "example" draws the outputs of each position by
+            their law given what the kernel sees there, independently of other positions, as for mean-field filters.
         weight_variance: of the means at the start; default 1 / (weights that enter an output).
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
-    Law: under a fixed draw, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)).
+    Law: under one fixed draw, or S of them, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)); with a draw for
+    each example each output has the mean and the variance that the kernel gives it.
 
     >>> layer = MatrixGaussianConv2d(3, 8, 3, padding="same")
     >>> layer(torch.randn(32, 3, 10, 10)).shape, layer.mean.shape
@@ -270,11 +272,23 @@ class MatrixGaussianConv2d(Convolutional, MatrixGaussian):
         return y if bias is None else y + bias[(slice(None), *(None,) * (x.ndim - 4), ..., None, None)]
 
     def apply_each(self, x: Tensor, draw: Draw) -> Tensor:
-        """The kernel of each image on its patches."""
-        weight, bias = self.split(in_precision_of(x, self.matrix(draw)))
-        filters = weight.flatten(-3).unflatten(-2, (self.groups, -1))
-        y = self.geometry.fold_output(self.geometry.patches(x) @ filters.mT, *x.shape[-2:])
-        return y if bias is None else y + bias[..., None, None]
+        """A normal vector for each position in place of a matrix: (..., C, H, W) -> (..., out, H', W')."""
+        centre = self.apply_one(x, *self.split(in_precision_of(x, self.matrix())))
+        with full_precision(x):
+            length = torch.linalg.vector_norm(self._seen(wide(x)), dim=-3, keepdim=True)
+            noise = standard_normal(x, tuple(centre.shape), draw.seed, 0).unflatten(-3, (self.groups, -1))
+            spread: Tensor = (wide(self.output_root) @ noise.flatten(-2)).reshape(noise.shape) * length
+        y: Tensor = centre + spread.flatten(-4, -3).to(centre.dtype)
+        return y
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """R^T a for what the kernel sees at each position, as a convolution: (..., groups, columns, H', W')."""
+        rows = wide(self.input_root).mT.flatten(0, 1)
+        inputs = math.prod(self.weight_shape[1:])
+        weight = rows[:, :inputs].reshape(-1, *self.weight_shape[1:])
+        seen = self.geometry.convolve(x, weight, rows[:, inputs] if self.has_bias else None)
+        parts: Tensor = seen.unflatten(-3, (self.groups, -1))
+        return parts
 
     def input_rows(self, x: Tensor) -> Tensor:
         """The patches of all images: (..., C, H, W) -> (groups, rows, columns)."""

@@ -23,6 +23,7 @@ from whvi_paper.exhibits import (
     process_cost,
     protocol,
     reliability,
+    rival_steps,
     structures,
     tensor,
     terms,
@@ -55,7 +56,7 @@ class Exhibit(Protocol):
 
 
 _MODULES = (
-    covariance, complexity, structures, tensor, toy, uci_regression, protocol, yacht_width, uci_shallow,
+    covariance, complexity, structures, tensor, toy, uci_regression, protocol, rival_steps, yacht_width, uci_shallow,
     uci_widths, classification, terms, convnets, reliability, out_of_distribution, filters, capacity, inference_time,
     prediction_cost, transform_time, approximation, gaussian_processes, process_cost,
 )  # fmt: skip

@@ -55,17 +55,27 @@ def low_rank_filters(
     return LowRankMCDropoutConv2d(inputs, outputs, kernel_size, rank, bias=bias, p=DROPOUT, **options)
 
 
+def mean_field_filters(inputs: int, outputs: int, kernel_size: int, **options: Any) -> MeanFieldConv2d:
+    """Under a prior that leaves the size of activations as it is, as in perceptrons: N(0, 1) prunes wide layers."""
+    seen = inputs * kernel_size**2
+    return MeanFieldConv2d(
+        inputs, outputs, kernel_size, weight_variance=2.0 / seen, prior_variance=1.0 / seen, **options
+    )
+
+
 def matrix_gaussian_filters(
     inputs: int, outputs: int, kernel_size: int, *, bias: bool = True, **options: Any
 ) -> MatrixGaussianConv2d:
-    """Without a bias: one that is drawn for a batch is taken away by normalisation in training, not in evaluation."""
+    """With a draw for each example, as all filters before batch normalisation; without a bias, which it takes away."""
     variance = 2.0 / (inputs * kernel_size**2)
-    return MatrixGaussianConv2d(inputs, outputs, kernel_size, weight_variance=variance, bias=False, **options)
+    return MatrixGaussianConv2d(
+        inputs, outputs, kernel_size, weight_variance=variance, bias=False, draws="example", **options
+    )
 
 
 LINEAR: dict[str, MakeLinear] = {
     "dense": dense_linear,
-    "mfg": lambda i, o: MeanFieldLinear(i, o, weight_variance=2.0 / i),
+    "mfg": lambda i, o: MeanFieldLinear(i, o, weight_variance=2.0 / i, prior_variance=1.0 / i),
     "mcd": lambda i, o: MCDropout(dense_linear(i, o), DROPOUT),
     "nng": lambda i, o: MatrixGaussianLinear(i, o, weight_variance=2.0 / i),
     "whvi": WHVILinear,
@@ -75,7 +85,7 @@ LINEAR: dict[str, MakeLinear] = {
 
 FILTERS: dict[str, MakeFilters] = {
     "dense": dense_filters,
-    "mfg": lambda i, o, k, **more: MeanFieldConv2d(i, o, k, weight_variance=2.0 / (i * k * k), **more),
+    "mfg": mean_field_filters,
     "mcd": lambda i, o, k, **more: MCDropout(dense_filters(i, o, k, **more), DROPOUT),
     "nng": matrix_gaussian_filters,
     "whvi": WHVIConv2d,
@@ -86,7 +96,7 @@ FILTERS: dict[str, MakeFilters] = {
 }
 """Ways to treat filters, by name.
 
-WHVI has a draw for each example. One for a batch would take a third of the time, but what a draw shifts and scales in a
+All have a draw for each example. One for a batch would take a third of the time, but what a draw shifts and scales in a
 channel is taken away by batch normalisation in training, so that nothing keeps the posterior from being wide there;
 evaluation, with statistics over many draws, does not take it away, and fails.
 """

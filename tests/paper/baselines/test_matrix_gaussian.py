@@ -75,6 +75,7 @@ class TestLinear(LayerContract):
 @pytest.mark.parametrize("options", GEOMETRIES.values(), ids=GEOMETRIES)
 class TestConvolution(LayerContract):
     samples = 2000
+    local, joint = True, False
 
     @pytest.fixture
     def layer(self, options: dict[str, Any]) -> BayesianLayer:

@@ -2,6 +2,7 @@
 
 import copy
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from whvi.errors import WhviError
 from whvi.inference import SVI
 from whvi.likelihoods import Categorical
 from whvi.nn import WHVIConv2d, WHVILinear, kl, sampling
+from whvi.nn.mean_field import MeanField
 from whvi.nn.model import bayesian_layers
 from whvi.testing import assert_close
 from whvi_paper.networks import MODELS, TREATMENTS, Treatment, alexnet, convnet, count_parameters, simple_cnn, treatment
@@ -250,3 +252,20 @@ def test_other_mistakes_are_named() -> None:
         convnet("lenet")
     with pytest.raises(WhviError, match=r"treatment must be a name or a whvi_paper\.networks\.Treatment, got tuple"):
         treatment((WHVILinear, WHVIConv2d))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_mean_field_has_a_prior_that_fits_its_width(model: str) -> None:
+    with torch.device("meta"):
+        layers = [layer for layer in convnet(model, "mfg").modules() if isinstance(layer, MeanField)]
+    assert layers
+    for layer in layers:
+        assert layer.prior.variance == pytest.approx(1.0 / prod(layer.weight_shape[1:]))
+
+
+@pytest.mark.parametrize("of", TREATMENTS)
+def test_no_filter_before_batch_normalisation_has_one_draw_for_a_batch(of: str) -> None:
+    with torch.device("meta"):
+        filters = [layer for layer in bayesian_layers(convnet("simple-cnn", of)) if layer.feature_axes == 3]
+    assert all(layer.draws == "example" for layer in filters)
+    assert bool(filters) == (of != "dense")
