@@ -193,7 +193,6 @@ def test_filters_before_normalisation_are_drawn_for_each_example() -> None:
     """Of one draw for a batch, normalisation takes shift and scale away in training, but not in evaluation."""
     draws = {name: getattr(make(3, 4, 3), "draws", None) for name, make in FILTERS.items()}
     assert draws.pop("dense") is None
-    assert draws.pop("nng") == "batch"  # its noise is that of a step of the algorithm
     assert set(draws.values()) == {"example"}
     assert FILTERS["nng"](3, 4, 3).bias_value() is None
 
@@ -261,11 +260,3 @@ def test_mean_field_has_a_prior_that_fits_its_width(model: str) -> None:
     assert layers
     for layer in layers:
         assert layer.prior.variance == pytest.approx(1.0 / prod(layer.weight_shape[1:]))
-
-
-@pytest.mark.parametrize("of", TREATMENTS)
-def test_no_filter_before_batch_normalisation_has_one_draw_for_a_batch(of: str) -> None:
-    with torch.device("meta"):
-        filters = [layer for layer in bayesian_layers(convnet("simple-cnn", of)) if layer.feature_axes == 3]
-    assert all(layer.draws == "example" for layer in filters)
-    assert bool(filters) == (of != "dense")
