@@ -219,7 +219,7 @@ MISTAKES = (
     Mistake(
         "a batch does not count for all rows",
         "inference/elbo.py",
-        "scale = n_data / (len(x) * samples)",
+        "scale = n_data / (rows * samples)",
         "scale = 1.0 / samples",
     ),
     Mistake(

@@ -8,6 +8,7 @@ import torch
 
 from whvi_paper.blocks import Table
 from whvi_paper.exhibits import complexity, inference_time, transform_time
+from whvi_paper.store import name_of
 
 MACHINE = {"processor": "a processor", "isa": "avx2", "backend": "native", "torch": "2.10", "cores": 1}
 
@@ -20,7 +21,7 @@ def _no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record(inputs: dict[str, Any], **metrics: dict[str, float]) -> dict[str, Any]:
-    return {"inputs": inputs, "results": {"metrics": {**metrics, "machine": MACHINE}}}
+    return {"name": name_of(inputs), "inputs": inputs, "results": {"metrics": {**metrics, "machine": MACHINE}}}
 
 
 def texts(table: object) -> list[list[str]]:
@@ -32,7 +33,7 @@ def test_exponents_are_those_of_the_records() -> None:
     powers = {"mfg": 2.0, "nng": 3.0, "tensor": 1.2, "whvi": 1.0}
     records = [
         record(
-            {"size": size},
+            {"size": size, "batch": 64},
             numbers=dict.fromkeys(powers, size**2),
             bytes={name: 4e6 * size**power for name, power in powers.items()},
             seconds={name: 1e-6 * size ** (power + 0.5) for name, power in powers.items()},
@@ -63,7 +64,7 @@ def test_numbers_and_bytes_of_layers(tmp_path: Path) -> None:
 
 def test_times_of_predictions_are_compared_at_the_largest_width() -> None:
     records = [
-        record({"width": width}, seconds={"whvi": 1e-3, "mfg": 1e-3 * factor, "nng": 0.5})
+        record({"width": width, "rows": 128}, seconds={"whvi": 1e-3, "mfg": 1e-3 * factor, "nng": 0.5})
         for width, factor in ((256, 7.5), (64, 2.0))
     ]
     shown = inference_time.show(records)

@@ -123,7 +123,7 @@ def test_a_smoke_run_is_shown(tmp_path: Path) -> None:
         (results,) = job.function(job.inputs, tmp_path / str(place), shares.append)
         assert shares == sorted(shares)
         assert shares[-1] == 1.0
-        one = {"inputs": job.inputs[0], "results": results}
+        one = {"name": name_of(job.inputs[0]), "inputs": job.inputs[0], "results": results}
         canonical.dump(one, name="record")  # only what a store takes
         records.append(json.loads(json.dumps(one)))
     told = gaussian_processes.show(records)

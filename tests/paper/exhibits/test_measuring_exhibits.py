@@ -31,7 +31,7 @@ def smoke(module: ModuleType, folder: Path) -> list[Record]:
     for job in module.jobs("smoke"):
         shares: list[float] = []
         for inputs, results in zip(job.inputs, job.function(job.inputs, folder, shares.append), strict=True):
-            record = {"inputs": inputs, "results": results}
+            record = {"name": name_of(inputs), "inputs": inputs, "results": results}
             canonical.dump(record, name="record")  # only what a store takes
             records.append(json.loads(json.dumps(record)))
         assert shares == sorted(shares)

@@ -12,6 +12,7 @@ from whvi_paper.blocks import Table
 from whvi_paper.exhibits import prediction_cost
 from whvi_paper.images import prediction
 from whvi_paper.images.prediction import LINEAR, TEST, WHOLE
+from whvi_paper.store import name_of
 
 MACHINE = {"processor": "a processor", "isa": "avx2", "backend": "native", "torch": "2.10", "cores": 1}
 
@@ -29,7 +30,8 @@ def record(part: str, seconds: dict[str, float], **metrics: dict[str, float]) ->
     }
     found = {"bytes": {}, "joules": {}, **common, "seconds": seconds, **metrics}
     plan = prediction_cost.TEST_PLAN if part == TEST else prediction_cost.PLANS["recipe"]
-    return {"inputs": {"part": part, **plan}, "results": {"metrics": found}}
+    inputs = {"part": part, **plan}
+    return {"name": name_of(inputs), "inputs": inputs, "results": {"metrics": found}}
 
 
 RECORDS = [

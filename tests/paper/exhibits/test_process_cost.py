@@ -28,7 +28,8 @@ def test_exponents_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_cost, "draw", lambda lines: "")
     records = [
         {
-            "inputs": {"features": size},
+            "name": f"{size}",
+            "inputs": {"features": size, "rows": 64},
             "results": {
                 "metrics": {
                     "machine": MACHINE,

@@ -121,9 +121,7 @@ class History(Callback):
         for name in _WINDOWS[1:]:
             values = tensors.get(name)
             setattr(self, name, [None] * len(self.steps) if values is None else values.tolist())
-        self.validation = [
-            (whole_number("step", step), number("validation", value)) for step, value in numbers["validation"]
-        ]
+        self.validation = [(whole_number("step", step), _look(value)) for step, value in numbers["validation"]]
 
     def _check_finite(self) -> None:
         if not all(isfinite(value) for value in self.summary.values()):
@@ -138,3 +136,8 @@ class History(Callback):
 def _minus(one: Any, other: Any) -> Any:
     """Of two numbers, or of those of each replica."""
     return [a - b for a, b in zip(one, other, strict=True)] if isinstance(one, list) else one - other
+
+
+def _look(value: object) -> float | list[float]:
+    """What a look at the validation rows found, as it was saved: a number, or one of each replica."""
+    return [number("validation", one) for one in value] if isinstance(value, list) else number("validation", value)
