@@ -30,7 +30,7 @@ FUZZ_FLAGS := -std=c++17 -O0 -g1 -ffp-contract=off -fno-math-errno -fno-omit-fra
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup native demo check quick test lint fuzz fuzz-short bench docs clean
+.PHONY: help setup native demo check quick test lint fuzz fuzz-short bench proof docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ lint: setup ## ruff, mypy --strict on src and tests, and import-linter
 
 bench: setup ## measure the transform and its chain against memcpy, matmul and others
 	@$(BIN)/whvi bench
+
+proof: setup ## the statistical promises at full size: calibration, coverage, KL divergences; some minutes
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/proof.py
 
 docs: $(VENV)/.docs ## build the documentation into site/, every warning an error
 	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -35,14 +35,14 @@ def layer(posterior: str) -> WHVILinear:
     return made
 
 
-def simulate(seed: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def simulate(seed: int, rows: int = ROWS) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """g from its prior, and targets from the layer with that g."""
     generator = torch.Generator().manual_seed(seed)
     model, g = layer("diagonal"), torch.randn(SIZE, generator=generator)
-    x = torch.randn(ROWS, SIZE, generator=generator) * torch.tensor([2.0, 1.0, 0.5, 0.5])
+    x = torch.randn(rows, SIZE, generator=generator) * torch.tensor([2.0, 1.0, 0.5, 0.5])
     with torch.no_grad():
         f = model.matrix(None).apply(g, x)
-    return functionals(g), (x, f + NOISE**0.5 * torch.randn(ROWS, 1, generator=generator))
+    return functionals(g), (x, f + NOISE**0.5 * torch.randn(rows, 1, generator=generator))
 
 
 def functionals(g: Tensor) -> Tensor:
@@ -50,12 +50,18 @@ def functionals(g: Tensor) -> Tensor:
     return torch.cat([g, g.square().sum(-1, keepdim=True)], -1)
 
 
-def infer(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) -> Tensor:
-    """Draws of g for each data set: (R, DRAWS, 5)."""
+def fitted(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) -> list[WHVILinear]:
+    """A layer for each data set, all trained at once."""
     models = [layer(posterior) for _ in data]
     likelihoods = [Gaussian(variance=NOISE, learned=False) for _ in data]
     settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=2)
     fit_replicas(models, likelihoods, data, steps=steps, algorithm=settings, batch_size=ROWS)
+    return models
+
+
+def infer(data: list[tuple[Tensor, Tensor]], posterior: str) -> Tensor:
+    """Draws of g for each data set: (R, DRAWS, 5)."""
+    models = fitted(data, posterior)
     with torch.no_grad():
         return functionals(torch.stack([m.g.rsample((DRAWS,), seed=torch.tensor(r)) for r, m in enumerate(models)]))
 
