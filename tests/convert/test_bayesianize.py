@@ -404,3 +404,30 @@ def test_a_converted_network_may_view() -> None:
     assert len(report.replaced) == 2
     assert model(x).shape == (5, 64)
     assert whvi.predict(model, x, 4).mean.shape == (5, 64)
+
+
+class Conv1D(nn.Module):
+    """As in transformers: a linear layer whose weight is (inputs, outputs)."""
+
+    def __init__(self, nf: int, nx: int) -> None:
+        super().__init__()
+        self.nf = nf
+        self.weight, self.bias = nn.Parameter(torch.randn(nx, nf)), nn.Parameter(torch.randn(nf))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight + self.bias
+
+
+def test_a_linear_layer_of_transformers_is_replaced() -> None:
+    """Law: under a fixed draw it is nn.Linear with the weight of that draw, whose bias starts as it was."""
+    dense = nn.Sequential(Conv1D(48, 32), nn.Tanh(), Conv1D(32, 48)).double()
+    model, report = bayesianize(dense, init="prior")
+    assert [row.name for row in report.replaced] == ["0", "2"]
+    assert (model[0].in_features, model[0].out_features) == (32, 48)
+    torch.testing.assert_close(model[0].bias.mean, dense[0].bias)
+    x = torch.randn(5, 32, dtype=torch.float64)
+    with whvi.sampling(model) as draws:
+        torch.testing.assert_close(whvi.to_dense(model, draws)(x), model(x))
+    dense[2].weight = dense[0].weight
+    with pytest.raises(ArgumentError, match="shares a parameter with a module of type Conv1D of another kind"):
+        bayesianize(dense)

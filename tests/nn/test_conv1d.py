@@ -43,7 +43,8 @@ def test_the_arguments_of_torch(options: dict[str, Any]) -> None:
     layer, x = WHVIConv1d(4, 6, 3, dtype=torch.float64, **options), torch.randn(2, 4, 9, dtype=torch.float64)
     plain = whvi.to_dense(layer)
     assert isinstance(plain, nn.Conv1d)
-    assert plain.kernel_size == (3,)
+    for name in ("kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"):
+        assert getattr(layer, name) == getattr(plain, name) == getattr(nn.Conv1d(4, 6, 3, **options), name), name
     with whvi.mean_mode(layer):
         torch.testing.assert_close(plain(x), layer(x))
         torch.testing.assert_close(plain(x[0]), layer(x[0]))

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from whvi.adapters.attention import sums
 from whvi.adapters.recipe import layers_of
 from whvi.adapters.record import record_of, unload
-from whvi.adapters.targets import targets, transposed
+from whvi.adapters.targets import targets
 from whvi.convert.dense import plain_draws
+from whvi.convert.layers import transposed
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.nn.beside import plus, slots
 from whvi.nn.draws import Draws

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from whvi.convert.attention import PROJECTIONS, BayesianAttention
-from whvi.convert.layers import CONVOLUTIONS, twin_of
+from whvi.convert.layers import CONVOLUTIONS, transposed, twin_of
 from whvi.nn import BayesianLayer, WHVILinear
 from whvi.nn.geometry import geometry_of
 from whvi.nn.structured import StructuredLayer
@@ -61,14 +61,6 @@ def linear_sizes(module: nn.Module) -> tuple[int, int] | None:
             return None
     outputs, inputs = getattr(module, "out_features", None), getattr(module, "in_features", None)
     return (outputs, inputs) if isinstance(outputs, int) and isinstance(inputs, int) else None
-
-
-def transposed(module: nn.Module) -> bool:
-    """Whether a module is transformers' Conv1D: a linear layer whose weight is (inputs, outputs)."""
-    if type(module).__name__ != "Conv1D" or not hasattr(module, "nf"):
-        return False
-    weight = getattr(module, "weight", None)
-    return isinstance(weight, nn.Parameter) and weight.ndim == 2
 
 
 def projections(attention: nn.MultiheadAttention) -> list[Tensor]:

@@ -10,7 +10,7 @@ from torch.nn.parameter import is_lazy
 from whvi.arguments import whole_number
 from whvi.convert.attention import make_attention
 from whvi.convert.conversion import Conversion, remember
-from whvi.convert.layers import Maker, Options, count_parameters
+from whvi.convert.layers import Maker, Options, count_parameters, transposed
 from whvi.convert.matching import Rule
 from whvi.convert.report import Converted, Report, Row
 from whvi.convert.rules import Choice, Rules
@@ -58,10 +58,10 @@ def bayesianize(
 
     Args:
         model: any nn.Module. Dtype, device, training flags and ties stay; what cannot be replaced stays, with a note.
-        rule: which layers. None: nn.Linear, nn.MultiheadAttention, nn.Conv1d and nn.Conv2d and their transposes, where
-            that saves parameters; a type or several; a name or pattern of names (``"layers.*.linear1"``; a name stands
-            for all below it) or several; or a function of (name, module) that gives True, False, or the layer to put
-            there.
+        rule: which layers. None: nn.Linear, nn.MultiheadAttention, nn.Conv1d and nn.Conv2d and their transposes and
+            transformers' Conv1D, where that saves parameters; a type or several; a name or pattern of names
+            (``"layers.*.linear1"``; a name stands for all below it) or several; or a function of (name, module) that
+            gives True, False, or the layer to put there.
         posterior, bias, structure, scales, prior_variance, share_g, terms, layout, block: as for ``WHVILinear``; biases
             start at the dense ones, and frozen ones stay numbers.
         pad_to: as for ``WHVILinear``, but "power_of_two" by default: on blocks of such a side a pretrained weight is
@@ -175,6 +175,8 @@ def _make(choice: Choice, maker: Maker) -> tuple[nn.Module, float | None]:
             return make_attention(module, maker)
         if isinstance(module, nn.Linear):
             return maker.linear(module.weight, module.bias)
+        if transposed(module):
+            return maker.linear(module.get_parameter("weight").mT, module.get_parameter("bias"))
         return maker.conv(module)
     except ArgumentError as error:
         raise ArgumentError(f"{choice.name or 'the model'}: {error}") from error

@@ -172,6 +172,14 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if not is_lazy(parameter))
 
 
+def transposed(module: nn.Module) -> bool:
+    """Whether a module is transformers' Conv1D: a linear layer whose weight is (inputs, outputs)."""
+    if type(module).__name__ != "Conv1D" or not hasattr(module, "nf"):
+        return False
+    weight = getattr(module, "weight", None)
+    return isinstance(weight, nn.Parameter) and weight.ndim == 2
+
+
 def twin_of(module: nn.Module) -> type[WHVIConv2d]:
     """The class of layers that take the place of a convolution."""
     return next(twin for kind, twin in TWINS.items() if isinstance(module, kind))

@@ -19,14 +19,11 @@ class Selection:
 
     Args:
         rule, skip: as for ``bayesianize``.
-        default: types that are wanted where there is no rule.
     """
 
-    def __init__(
-        self, rule: Rule, skip: Iterable[type[nn.Module] | str], default: tuple[type[nn.Module], ...] = (nn.Module,)
-    ) -> None:
+    def __init__(self, rule: Rule, skip: Iterable[type[nn.Module] | str]) -> None:
         self.function: Decide | None = None
-        self.wanted: tuple[type[nn.Module] | str, ...] = default
+        self.wanted: tuple[type[nn.Module] | str, ...] = (nn.Module,)
         if isinstance(rule, type | str):
             self.wanted = _words("rule", (rule,))
         elif callable(rule):

@@ -9,7 +9,7 @@ from torch.nn.modules.rnn import RNNBase, RNNCellBase
 from torch.nn.utils.parametrize import is_parametrized
 
 from whvi.convert.attention import BayesianAttention, split_projections
-from whvi.convert.layers import CONVOLUTIONS, Options, count_parameters, size_after
+from whvi.convert.layers import CONVOLUTIONS, Options, count_parameters, size_after, transposed
 from whvi.convert.matching import Rule, Selection
 from whvi.nn.base import BayesianLayer
 from whvi.ops.torch_private import hooked, runs_as
@@ -40,7 +40,7 @@ class Rules:
     """
 
     def __init__(self, rule: Rule, skip: Iterable[type[nn.Module] | str], min_features: int, options: Options) -> None:
-        self.selection = Selection(rule, skip, REPLACEABLE)
+        self.selection = Selection(rule, skip)
         self.min_features, self.options = min_features, options
 
     def choices(self, model: nn.Module) -> list[Choice]:
@@ -76,19 +76,20 @@ def layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             continue
         if isinstance(module, (BayesianLayer, BayesianAttention)) or is_parametrized(module):
             inside |= set(module.modules())
-        if isinstance(module, listed):
+        if isinstance(module, listed) or transposed(module):
             inside |= set(module.modules())  # the output projection of attention is never called as a module
             yield name, module
 
 
 def as_layers(module: nn.Module) -> list[nn.Module]:
     """The layers that a module stands for, to be measured: itself, or the four projections of attention."""
-    if not isinstance(module, nn.MultiheadAttention):
+    if isinstance(module, nn.MultiheadAttention):
+        pairs = split_projections(module)
+    elif transposed(module):
+        pairs = [(module.get_parameter("weight").mT, module.get_parameter("bias"))]
+    else:
         return [module]
-    return [
-        nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-        for weight, bias in split_projections(module)
-    ]
+    return [nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta") for weight, bias in pairs]
 
 
 def obstacle(module: nn.Module) -> str:
@@ -96,13 +97,13 @@ def obstacle(module: nn.Module) -> str:
     kind = next((one for one in REPLACEABLE if isinstance(module, one)), None)
     if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
         return "lazy, with no shape yet; run it once on data"
-    if kind is None:
+    if kind is None and not transposed(module):
         return f"{type(module).__name__} has no Bayesian twin here"
     if is_parametrized(module):
         return "parametrized; remove the parametrizations first"
     if hooked(module):
         return "it has hooks, which would be lost"
-    if not runs_as(module, kind):
+    if kind is not None and not runs_as(module, kind):
         return f"{type(module).__name__} has a forward of its own"
     if isinstance(module, nn.MultiheadAttention):
         if module.bias_k is not None or module.add_zero_attn:
@@ -147,7 +148,7 @@ def _torn(module: nn.Module, owners: dict[Tensor, set[nn.Module]], going: dict[n
 
 def _alike(one: nn.Module, other: nn.Module) -> bool:
     """Two layers that can share a posterior."""
-    if isinstance(one, nn.MultiheadAttention) or isinstance(other, nn.MultiheadAttention):
+    if any(isinstance(module, nn.MultiheadAttention) or transposed(module) for module in (one, other)):
         return False
     return isinstance(one, nn.Linear) == isinstance(other, nn.Linear) and (
         getattr(one, "groups", 1) == getattr(other, "groups", 1)

@@ -17,6 +17,27 @@ class OneAxis(WHVIConv2d):
 
     feature_axes = 2
 
+    @property
+    def kernel_size(self) -> tuple[int, ...]:
+        """Along the axis."""
+        return self.geometry.kernel_size[1:]
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """Along the axis."""
+        return self.geometry.stride[1:]
+
+    @property
+    def padding(self) -> tuple[int, ...] | str:
+        """On both sides; or "same" or "valid"."""
+        padding = self.geometry.padding
+        return padding if isinstance(padding, str) else padding[1:]
+
+    @property
+    def dilation(self) -> tuple[int, ...]:
+        """Along the axis."""
+        return self.geometry.dilation[1:]
+
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
         """The layer at a draw or at its mean."""
         return super().evaluate(x.unsqueeze(-2), draw).squeeze(-2)

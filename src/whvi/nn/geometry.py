@@ -184,22 +184,22 @@ class Convolutional:
         return self.geometry.out_channels
 
     @property
-    def kernel_size(self) -> Pair:
+    def kernel_size(self) -> tuple[int, ...]:
         """Height and width."""
         return self.geometry.kernel_size
 
     @property
-    def stride(self) -> Pair:
+    def stride(self) -> tuple[int, ...]:
         """Down and across."""
         return self.geometry.stride
 
     @property
-    def padding(self) -> Pair | str:
+    def padding(self) -> tuple[int, ...] | str:
         """Above and below, left and right; or "same" or "valid"."""
         return self.geometry.padding
 
     @property
-    def dilation(self) -> Pair:
+    def dilation(self) -> tuple[int, ...]:
         """Down and across."""
         return self.geometry.dilation
 
