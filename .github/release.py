@@ -1,4 +1,4 @@
-"""Checks before a release: ``python .github/release.py [tag]`` fails unless tag, version, citation and changelog agree."""
+"""Checks before a release, ``python .github/release.py [tag]``: tag, version, citation and changelog must agree."""
 
 import re
 import sys
