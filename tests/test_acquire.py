@@ -234,6 +234,16 @@ def test_a_count_that_cannot_be_is_refused_before_any_work(method: str) -> None:
         acquire.choose(Untouched(), rows(), 13, method, likelihood=Gaussian())
 
 
+@pytest.mark.parametrize("method", acquire.METHODS)
+def test_a_model_that_gives_nan_is_refused(method: str) -> None:
+    class Broken(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * torch.where(x[:, :1] > x[0, 0] - 1e-9, torch.nan, 1.0)
+
+    with pytest.raises(errors.WhviError, match="NaN"):
+        acquire.choose(Broken(3, 1).double(), rows(), 2, method, likelihood=Gaussian())
+
+
 @pytest.mark.parametrize(
     ("scores", "error"),
     [

@@ -258,6 +258,60 @@ MISTAKES = (
         "if found := difference(self.start, now):",
         "if found := ():",
     ),
+    Mistake(
+        "what a model wrote into is handed to it again",
+        "predictive/handed.py",
+        "if self._versions is None or _versions(self._held) != self._versions:",
+        "if self._held is None:",
+    ),
+    Mistake(
+        "a fit hands out the rows of the caller",
+        "inference/batches.py",
+        "x, y = of.mapped(torch.clone, self.x), self.y",
+        "x, y = self.x, self.y",
+    ),
+    Mistake(
+        "the order of elements is not seen",
+        "predictive/marks.py",
+        "    if flat.nbytes <= _WHOLLY:",
+        "    return (_bytes(flat.sum()),)\n    if flat.nbytes <= _WHOLLY:",
+    ),
+    Mistake(
+        "a setting is not looked at",
+        "predictive/state.py",
+        "changed = _differing(self._settings[name], setting_marks(part), self._own[name])",
+        "changed: list[str] = []",
+    ),
+    Mistake(
+        "parts of a batch are taken for functions",
+        "predictive/sources.py",
+        "if not (self._probed or example) and self.certain:",
+        "if False:",
+    ),
+    Mistake(
+        "a model that draws for itself is one certain function",
+        "predictive/functions.py",
+        "            if vary(one, other):\n",
+        "            if False:\n",
+    ),
+    Mistake(
+        "two names of an ensemble become one",
+        "ensemble/stack.py",
+        '.replace("-", "%2D")',
+        "",
+    ),
+    Mistake(
+        "rows of targets are broadcast",
+        "likelihoods/base.py",
+        "if f.shape[:-1][-len(rows) :] != rows:",
+        "if False:",
+    ),
+    Mistake(
+        "large whole numbers are rounded",
+        "likelihoods/base.py",
+        "if rounded := int((found.to(y.dtype) != y).sum()):",
+        "if rounded := 0:",
+    ),
 )
 
 SELECTION = (
@@ -289,6 +343,16 @@ SELECTION = (
     "tests/inference/test_schedules.py::test_the_papers_schedule",
     "tests/inference/test_start.py::test_another_model_is_refused_and_stays_as_it_was[finished-head.g.mean]",
     "tests/adapters/test_laws.py::test_zeros_keep_their_signs",
+    "tests/likelihoods/test_likelihoods.py::test_features_and_rows_that_do_not_fit_are_not_broadcast",
+    "tests/likelihoods/test_likelihoods.py::test_whole_numbers_are_kept_exactly_or_refused",
+    "tests/predictive/test_prediction.py::test_a_change_of_any_kind_is_seen[p]",
+    "tests/predictive/test_prediction.py::test_a_change_of_any_kind_is_seen[order of another storage]",
+    "tests/predictive/test_prediction.py::test_a_change_of_any_kind_is_seen[rows of the array behind x]",
+    "tests/predictive/test_honest_models.py::test_inputs_stay_as_they_are_and_pieces_are_fresh[batch-Bayesian-False]",
+    "tests/predictive/test_honest_models.py::test_a_fit_leaves_the_data_as_they_are[tensors]",
+    "tests/predictive/test_honest_models.py::test_positions_before_rows_are_seen[2]",
+    "tests/predictive/test_honest_models.py::test_a_model_that_draws_for_itself_is_announced_and_is_no_certain_function",
+    "tests/predictive/test_ensemble.py::test_names_that_look_alike_are_told_apart",
     "tests/adapters/test_laws.py::test_forward_is_the_base_with_another_weight[Attention-diagonal-1-1]",
     "tests/adapters/test_laws.py::test_spread_is_that_of_the_weights_at_the_start[1-Linear]",
 )

@@ -154,8 +154,7 @@ def highest(scores: Tensor, count: int) -> Tensor:
     if scores.ndim != 1:
         raise ShapeError(f"scores have shape {tuple(scores.shape)}, but one for each row is wanted: a shape (N,)")
     _check_count(count, len(scores))
-    if bad := int(scores.isnan().sum()):
-        raise ArgumentError(f"{bad} of {len(scores)} scores are NaN; see what the model gives for these rows")
+    _check_scores(scores)
     return scores.argsort(descending=True, stable=True)[:count]
 
 
@@ -210,6 +209,7 @@ def _one_by_one(functions: Functions, gram: Tensor, count: int) -> Tensor:
     chosen: list[int] = []
     for _ in range(count):
         scores = _reduction(spread, noise, gram)
+        _check_scores(scores)
         scores[chosen] = -1.0
         row = int(scores.argmax())
         chosen.append(row)
@@ -261,6 +261,12 @@ def _rows(functions: Functions) -> int:
     """Rows of a piece, where all functions of a row are held at once."""
     assert functions.likelihood is not None
     return functions.whole_rows(functions.likelihood.features)
+
+
+def _check_scores(scores: Tensor) -> None:
+    """Of what is no number there is no highest."""
+    if bad := int(scores.isnan().sum()):
+        raise ArgumentError(f"{bad} of {len(scores)} scores are NaN; see what the model gives for these rows")
 
 
 def _check_count(count: int, rows: int) -> None:

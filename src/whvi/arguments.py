@@ -2,6 +2,8 @@
 
 from numbers import Integral, Real
 
+import numpy as np
+
 from whvi.errors import ArgumentError, InputTypeError
 
 
@@ -42,6 +44,19 @@ def positive_number(name: str, value: object) -> float:
     if not 0.0 < found < float("inf"):
         raise ArgumentError(f"{name} must be positive and finite, got {value}")
     return found
+
+
+def truth(name: str, value: object) -> bool:
+    """``value``, if it is True or False: of a text, or a list, Python would take any that is not empty for True.
+
+    >>> truth("early_stopping", "False")
+    Traceback (most recent call last):
+    ...
+    whvi.errors.InputTypeError: early_stopping must be True or False, got 'False'
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InputTypeError(f"{name} must be True or False, got {value!r:.80}")
+    return bool(value)
 
 
 def number(name: str, value: object) -> float:

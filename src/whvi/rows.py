@@ -71,12 +71,12 @@ def take(x: Inputs, index: Tensor | slice) -> Any:
 
 
 def repeated(x: Inputs, times: int) -> Any:
-    """All rows, and all of them again, several times.
+    """All rows, and all of them again, several times: a copy, unless it is once.
 
     >>> repeated(torch.tensor([1, 2]), 2)
     tensor([1, 2, 1, 2])
     """
-    return x if times == 1 else mapped(lambda tensor: tensor.expand(times, *tensor.shape).flatten(0, 1), x)
+    return x if times == 1 else mapped(lambda tensor: tensor.repeat(times, *[1] * (tensor.ndim - 1)), x)
 
 
 def filled_up(x: Inputs, rows: int) -> Any:

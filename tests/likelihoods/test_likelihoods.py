@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch import distributions as td
 
-from whvi.errors import WhviError
+from whvi.errors import ArgumentError, ShapeError, WhviError
 from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 
 ROWS = 5
@@ -181,3 +181,32 @@ def test_targets_of_another_shape_are_not_broadcast(name: str) -> None:
                 WhviError, match=rf"takes \(rows, {likelihood.outputs}\); likelihood.targets\(y\) gives"
             ):
                 method(f, y)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "f", "y"),
+    [
+        (Bernoulli(), (4, 3), (4, 1)),
+        (Gaussian(), (4, 3), (4, 1)),
+        (Gaussian(), (4, 1), (1, 1)),
+        (Gaussian(noise="input"), (4, 3), (4, 1)),
+        (Gaussian(positions=1), (4, 5, 1), (4, 1, 1)),
+        (Categorical(3), (4, 2), (4,)),
+        (Categorical(3), (4, 3), (1,)),
+        (Categorical(3, positions=1), (4, 5, 3), (4, 1)),
+    ],
+    ids=str,
+)
+def test_features_and_rows_that_do_not_fit_are_not_broadcast(
+    likelihood: Likelihood, f: tuple[int, ...], y: tuple[int, ...]
+) -> None:
+    with pytest.raises(ShapeError, match=r"takes|for each row of f"):
+        likelihood.log_prob(torch.zeros(f), torch.zeros(y, dtype=torch.int64))
+
+
+def test_whole_numbers_are_kept_exactly_or_refused() -> None:
+    large = torch.tensor([2**24, 2**24 + 1])
+    with pytest.raises(ArgumentError, match=r"1 of its 2 whole numbers have no equal in torch.float32"):
+        Gaussian().targets(large)
+    assert Gaussian().targets(large.double()).flatten().tolist() == large.tolist()
+    assert Gaussian().targets(large[:1]).item() == 2**24

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import time
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -160,6 +161,24 @@ def test_shared_tensors_stay_shared() -> None:
     torch.testing.assert_close(ensemble.functions(x), torch.stack([model(x) for model in models]))
     member = ensemble.member(0)
     assert member[0].weight is member[1].weight
+
+
+def test_names_that_look_alike_are_told_apart() -> None:
+    """Of modules ``a.b`` and ``a-b``, and of others that any plain replacement of letters would mix up."""
+
+    def model() -> nn.Module:
+        outer = nn.Sequential(
+            OrderedDict({name: nn.Sequential(OrderedDict(b=nn.Linear(1, 1))) for name in ("a", "a-")})
+        )
+        for name in ("a-b", "a%2Db", "a--b", "-"):
+            outer.add_module(name, nn.Linear(1, 1))
+        return outer
+
+    models, x = [model() for _ in range(2)], torch.randn(4, 1)
+    ensemble = Ensemble(models)
+    torch.testing.assert_close(ensemble(x), torch.stack([model(x) for model in models]))
+    for name, tensor in models[1].state_dict().items():
+        assert torch.equal(ensemble.member(1).state_dict()[name], tensor)
 
 
 def used_twice(maker: type[nn.Module]) -> nn.Module:

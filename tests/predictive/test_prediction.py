@@ -1,6 +1,8 @@
 """Laws of a prediction: its density, quantiles, draws and entropies agree with each other and with explicit sums."""
 
+from collections.abc import Callable
 from math import e, log, pi, sqrt
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from torch.distributions import MixtureSameFamily, Normal
 
 from whvi.errors import ArgumentError, DivergenceError, InputTypeError, ShapeError, UnsupportedError, WhviError
 from whvi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-from whvi.nn import WHVILinear
+from whvi.nn import MCDropout, WHVILinear
 from whvi.predictive import Ensemble, Prediction, predict
 from whvi.predictive.mixture import gaussian_entropy, quantile, root
 from whvi.predictive.state import Snapshot
@@ -295,6 +297,87 @@ def test_other_ways_to_change_a_model(change: str) -> None:
         model.float()
     with pytest.raises(UnsupportedError, match="predict again"):
         prediction.samples()
+
+
+def permute(tensor: Tensor) -> None:
+    """In place, by a way that no version counts."""
+    tensor.data = tensor.data.flip(0).clone() if tensor.ndim else tensor.data
+
+
+class Counting(nn.Module):
+    """It has settings of several kinds, and one that it sets itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.scales, self.options = 0, [1.0, 2.0], SimpleNamespace(power=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.scales[0] * x**self.options.power
+
+
+def whole() -> nn.Sequential:
+    torch.manual_seed(3)
+    dropout = MCDropout(nn.Linear(3, 8), 0.2)
+    return nn.Sequential(dropout, nn.BatchNorm1d(8), Counting(), nn.ReLU(), WHVILinear(8, 1)).eval()
+
+
+def swap_rows(x: Tensor) -> None:
+    rows = x.numpy()
+    rows[[0, 3]] = rows[[3, 0]]
+
+
+SETTINGS: dict[str, Callable[[nn.Sequential, Tensor], object]] = {
+    "rows of the array behind x": lambda m, x: swap_rows(x),
+    "order of a parameter": lambda m, x: m[4].g.mean.data.copy_(m[4].g.mean.data.flip(0)),
+    "order of another storage": lambda m, x: permute(m[0].layer.weight),
+    "a module": lambda m, x: m.__setitem__(3, nn.Tanh()),
+    "a module more": lambda m, x: m.append(nn.Identity()),
+    "a module of the same kind": lambda m, x: m.__setitem__(3, nn.ReLU()),
+    "a hook": lambda m, x: m[3].register_forward_hook(lambda *_: _[2] * 2),
+    "a hook before": lambda m, x: m.register_forward_pre_hook(lambda _, x: (x[0] * 2,)),
+    "p": lambda m, x: setattr(m[0], "p", 0.5),
+    "eps": lambda m, x: setattr(m[1], "eps", 0.5),
+    "draws": lambda m, x: setattr(m[4], "draws", "batch"),
+    "an item": lambda m, x: m[2].scales.__setitem__(0, 3.0),
+    "an object": lambda m, x: setattr(m[2].options, "power", 2),
+    "forward": lambda m, x: setattr(m[2], "forward", lambda x: -x),
+    "class": lambda m, x: setattr(m[3], "__class__", nn.Tanh),
+}
+
+
+@pytest.mark.parametrize("change", SETTINGS)
+def test_a_change_of_any_kind_is_seen(change: str) -> None:
+    model, x, y = whole(), torch.from_numpy(np.arange(120, dtype=np.float32).reshape(40, 3) / 60 - 1), torch.zeros(40)
+    prediction = predict(model, x, 5, likelihood=Gaussian(), seed=0)
+    prediction.mnll(y)  # the model's own count of calls is no change
+    prediction.mnll(y)
+    SETTINGS[change](model, x)
+    with pytest.raises(UnsupportedError, match=r"(x|the model) has changed .* predict again"):
+        prediction.mnll(y)
+
+
+@pytest.mark.parametrize("change", ["the architecture of an ensemble", "inputs of other flags", "likelihood"])
+def test_changes_beside_the_model_are_seen(change: str) -> None:
+    class Flagged(nn.Linear):
+        def forward(self, x: Tensor, negative: bool = False) -> Tensor:
+            return -super().forward(x) if negative else super().forward(x)
+
+    likelihood = Gaussian()
+    model: nn.Module = Flagged(3, 1)
+    inputs: dict[str, Any] = {"x": torch.randn(4, 3), "negative": False}
+    if change == "the architecture of an ensemble":
+        model = Ensemble([nn.Sequential(nn.Linear(3, 1), nn.BatchNorm1d(1)) for _ in range(3)])
+    x = inputs["x"] if isinstance(model, Ensemble) else inputs
+    prediction = predict(model, x, likelihood=likelihood)
+    if isinstance(model, Ensemble):
+        model.architecture[1].eps = 0.5
+    elif change == "likelihood":
+        likelihood.kind = "output"
+    else:
+        inputs["negative"] = True
+    with pytest.raises(UnsupportedError, match=r"has changed .*predict again"):
+        prediction.mnll(torch.zeros(4))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from whvi.errors import ArgumentError, InputTypeError, ShapeError
+from whvi.errors import ArgumentError, InputTypeError, ShapeError, WhviError
 from whvi.inference.compiled import can_compile
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Gaussian
@@ -321,3 +321,10 @@ def test_huge_numbers_are_errors_that_say_so(fitted: WHVIRegressor, table: Table
     for ask in (lambda: fitted.predict(x, return_std=True), lambda: fitted.log_prob(x, y)):
         with pytest.raises(ArgumentError, match="1 of 150 predictions are not finite, the first of row 7"):
             ask()
+
+
+@pytest.mark.parametrize("flag", ["early_stopping", "calibrate", "verbose", "compile"])
+@pytest.mark.parametrize("value", ["False", [], None, 1], ids=str)
+def test_flags_are_true_or_false(flag: str, value: Any) -> None:
+    with pytest.raises(WhviError, match=rf"{flag} must be True(, False)? or"):
+        WHVIRegressor(**{**QUICK, flag: value}).fit(np.zeros((4, 1)), np.zeros(4))

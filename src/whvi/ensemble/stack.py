@@ -20,7 +20,8 @@ class Stack(nn.Module):
     def __init__(self, tensors: Mapping[str, Tensor], like: nn.Module) -> None:
         super().__init__()
         needs_grad = {name: parameter.requires_grad for name, parameter in like.named_parameters()}
-        self._names = {name: name.replace(".", "-") for name in tensors}
+        # A module may have a "-" in its name: that has another word, so that no two names become one.
+        self._names = {name: name.replace("%", "%25").replace("-", "%2D").replace(".", "-") for name in tensors}
         for name, tensor in tensors.items():
             if name in needs_grad:
                 self.register_parameter(self._names[name], nn.Parameter(tensor.detach(), needs_grad[name]))

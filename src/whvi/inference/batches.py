@@ -98,10 +98,13 @@ class TensorBatches(Batches):
     def at(self, step: int) -> tuple[Inputs, Tensor]:
         """``batch_size`` rows, or all of them."""
         rows = self.stream.at(step)
-        x, y = (self.x, self.y) if rows is None else (of.take(self.x, rows), self.y[rows])
+        if rows is None:  # a copy, as the model may write into what it is given
+            x, y = of.mapped(torch.clone, self.x), self.y
+        else:
+            x, y = of.take(self.x, rows), self.y[rows]
         if self.transform is not None:
             start_generators(mix(self.seed, "transform", step))
-            x = self.transform(of.mapped(torch.clone, x) if rows is None else x)  # it may write into what it is given
+            x = self.transform(x)
         return x, y
 
     def identity(self) -> dict[str, Any]:
@@ -198,6 +201,8 @@ class LoaderBatches(Batches):
         check_rows(x, y)
         if len(y) > self.n_data:
             raise ArgumentError(f"a batch has {len(y)} rows, but n_data is {self.n_data}")
+        if self.loader.batch_size is None:  # what the dataset itself holds, perhaps
+            x = of.mapped(torch.clone, x)
         return x, self.likelihood.targets(y)
 
     def identity(self) -> dict[str, Any]:

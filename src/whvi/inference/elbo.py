@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from whvi import rows as of
@@ -91,7 +92,7 @@ def elbo(
             f"n_data is {n_data}, but this batch alone has {of.count(x)} rows; give the rows of the whole data set"
         )
     whole_number("samples", samples)
-    model = with_output(model, output)
+    model, x = with_output(model, output), of.mapped(torch.clone, x)  # the model may write into what it is given
     return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(kl_weight, step))
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi.arguments import whole_number
-from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
+from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, UnsupportedError
 from whvi.ops import draw_seed
 
 
@@ -80,21 +80,37 @@ class Likelihood(nn.Module, ABC):
         """Standard deviation of the noise, where there is one number for it."""
         return None
 
-    def check_targets(self, y: Tensor) -> None:
-        """Raise ShapeError unless y is (..., outputs): a vector (N,) would be set against every row of f (N, 1)."""
-        if y.ndim < 2 + self.positions or y.shape[-1] != self.outputs:
-            wanted = rows_of(self.positions, self.outputs)
+    def check(self, f: Tensor) -> None:
+        """Raise the error that says what is wrong with f, unless it is (..., N, *positions, features)."""
+        if not isinstance(f, Tensor):
+            raise InputTypeError(f"f must be a torch.Tensor, got {type(f).__name__}; convert it with torch.as_tensor")
+        if not f.is_floating_point():
+            raise DtypeError(f"f has dtype {f.dtype}, but what a network gives is floating point")
+        if f.ndim < 2 + self.positions or f.shape[-1] != self.features:
+            raise ShapeError(
+                f"the model gives {tuple(f.shape)}, but {type(self).__name__} takes "
+                f"{rows_of(self.positions, self.features)}; give the model {self.features} outputs"
+            )
+
+    def check_pair(self, f: Tensor, y: Tensor, *outputs: int) -> None:
+        """Raise the error that says what is wrong, unless y is (..., N, *positions, *outputs) for the rows of f.
+
+        Rows are not broadcast: a vector (N,) would be set against every row of f (N, 1).
+        """
+        self.check(f)
+        if not isinstance(y, Tensor):
+            raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
+        lead = y.ndim - 1 - self.positions - len(outputs)
+        if lead < 0 or tuple(y.shape[y.ndim - len(outputs) :]) != outputs:
+            wanted = rows_of(self.positions, *outputs)
             raise ShapeError(
                 f"y has shape {tuple(y.shape)}, but {type(self).__name__} takes {wanted}; "
                 "likelihood.targets(y) gives it that shape"
             )
-
-    def check(self, f: Tensor) -> None:
-        """Raise ShapeError unless f is (..., N, features)."""
-        if f.ndim < 2 or f.shape[-1] != self.features:
+        rows = y.shape[: lead + 1 + self.positions]
+        if f.shape[:-1][-len(rows) :] != rows:
             raise ShapeError(
-                f"the model gives {tuple(f.shape)}, but {type(self).__name__} takes (rows, {self.features}); "
-                f"give the model {self.features} outputs"
+                f"y has shape {tuple(y.shape)}, but f {tuple(f.shape)}; there must be a target for each row of f"
             )
 
 
@@ -128,12 +144,25 @@ def real_targets(y: object, outputs: int, positions: int = 0, kind: str = "Gauss
     if y.ndim != 2 + positions or y.shape[-1] != outputs:
         how = more_positions(y, 2, kind) if y.shape[-1:] == (outputs,) else ""
         raise ShapeError(f"y has shape {tuple(y.shape)}, but targets must be {rows_of(positions, outputs)}{how}")
+    if y.is_complex():
+        raise DtypeError(f"y has dtype {y.dtype}, but targets are real")
     if not y.is_floating_point():
-        y = y.to(torch.get_default_dtype())
+        y = _exact(y)
     bad = y.shape[0] - int(y.isfinite().flatten(1).all(1).sum())
     if bad:
         raise ArgumentError(f"y has NaN or inf in {bad} of {y.shape[0]} rows; remove these rows or fill them")
     return y
+
+
+def _exact(y: Tensor) -> Tensor:
+    """Whole numbers as floating-point ones of the same value: float32 has all of them up to 2^24 only."""
+    found = y.to(torch.get_default_dtype())
+    if rounded := int((found.to(y.dtype) != y).sum()):
+        raise ArgumentError(
+            f"y has dtype {y.dtype}, and {rounded} of its {y.numel()} whole numbers have no equal in {found.dtype}; "
+            "standardise them, or convert them with y.double()"
+        )
+    return found
 
 
 def seed_for(f: Tensor, seed: Tensor | None) -> Tensor:

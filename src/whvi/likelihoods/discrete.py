@@ -51,6 +51,7 @@ class Categorical(Discrete):
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
         """(..., N, *positions, classes), labels (N, *positions) -> (..., N)."""
+        self.check_pair(f, y)
         log_probabilities = f.log_softmax(-1)
         labels = y if self.ignore_index is None else y.masked_fill(y == self.ignore_index, 0)
         found = log_probabilities.gather(-1, labels.expand(f.shape[:-1]).unsqueeze(-1)).squeeze(-1)
@@ -60,11 +61,12 @@ class Categorical(Discrete):
 
     def mean(self, f: Tensor) -> Tensor:
         """The probability of each class."""
+        self.check(f)
         return f.softmax(-1)
 
     def variance(self, f: Tensor) -> Tensor:
         """p (1 - p): of the indicator of each class."""
-        p = f.softmax(-1)
+        p = self.mean(f)
         return p * (1.0 - p)
 
     def entropy_of(self, probabilities: Tensor) -> Tensor:
@@ -74,6 +76,7 @@ class Categorical(Discrete):
 
     def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
         """A class for each row: (..., N), int64."""
+        self.check(f)
         uniform = torch.special.ndtr(normal(seed_for(f, seed), 0, (*f.shape[:-1], 1), dtype=torch.float64))
         below = f.softmax(-1).double().cumsum(-1) < uniform
         value: Tensor = below.sum(-1).clamp_max(self.outputs - 1)
@@ -130,15 +133,17 @@ class Bernoulli(Discrete):
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
         """(..., N, *positions, outputs), (N, *positions, outputs) of 0 and 1 -> (..., N)."""
-        self.check_targets(y)
+        self.check_pair(f, y, self.outputs)
         return self.over_positions((logsigmoid(-f) + y * f).sum(-1))
 
     def mean(self, f: Tensor) -> Tensor:
         """The probability of a 1."""
+        self.check(f)
         return f.sigmoid()
 
     def variance(self, f: Tensor) -> Tensor:
         """p (1 - p)."""
+        self.check(f)
         return f.sigmoid() * (-f).sigmoid()
 
     def entropy_of(self, probabilities: Tensor) -> Tensor:
@@ -148,6 +153,7 @@ class Bernoulli(Discrete):
 
     def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
         """0 and 1: (..., N, outputs)."""
+        self.check(f)
         uniform = torch.special.ndtr(normal(seed_for(f, seed), 0, f.shape, dtype=torch.float64))
         value: Tensor = (uniform < f.sigmoid()).to(f.dtype)
         return value

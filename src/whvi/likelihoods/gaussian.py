@@ -66,13 +66,14 @@ class Gaussian(Likelihood):
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
         """Sum of log N(y; f, variance): (..., N, *positions, features), (N, *positions, outputs) -> (..., N)."""
-        self.check_targets(y)
+        self.check_pair(f, y, self.outputs)
         mean, log_variance = self._parts(f)
         square = (y - mean).square() * (-log_variance).exp()
         return self.over_positions(-0.5 * (square + (log_variance + _LOG_2_PI)).sum(-1))
 
     def mean(self, f: Tensor) -> Tensor:
         """The first ``outputs`` numbers of f."""
+        self.check(f)
         return f[..., : self.outputs]
 
     def variance(self, f: Tensor) -> Tensor:
@@ -85,7 +86,7 @@ class Gaussian(Likelihood):
 
     def cdf(self, f: Tensor, y: Tensor) -> Tensor:
         """Phi((y - f) / std)."""
-        self.check_targets(y)
+        self.check_pair(f, y, self.outputs)
         distance = (self.mean(f) - y) * (-0.5 * self._log_variance(f)).exp()
         value: Tensor = 0.5 * torch.erfc(distance * 0.5**0.5)  # all digits, far out as well
         return value

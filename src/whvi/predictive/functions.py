@@ -1,6 +1,6 @@
 """The functions a prediction averages over, evaluated piece by piece: as often as wanted, each time the same."""
 
-from abc import ABC, abstractmethod
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -8,27 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from whvi import rows as of
-from whvi.ensemble import Ensemble
 from whvi.errors import ShapeError
+from whvi.inference.seeds import mix, start_generators
 from whvi.likelihoods import Likelihood
-from whvi.nn import BayesianLayer, Draw
-from whvi.nn.draws import PartsError, Shape, fixing
-from whvi.nn.model import bayesian_layers
-from whvi.nn.outputs import tensor_of
-from whvi.nn.ties import tied
+from whvi.nn.draws import PartsError
 from whvi.ops import seeds_from
 from whvi.posterior.base import wide
 from whvi.predictive.chunks import default_rows, kept_rows
+from whvi.predictive.sources import FEW, Source, vary
 from whvi.predictive.state import Snapshot, evaluating
 from whvi.rows import Inputs
 
-DEFAULT_SAMPLES = 64
-"""Functions that are drawn where nothing else was said."""
 GROUP = 16
 """Functions that are evaluated at once. It is fixed, so that a function depends on the seed alone."""
-_PROBE = 3, 7
-"""Functions and rows of a pass that tells whether layers see rows, where these are too few: 16 is the length of many
-things, 3 x 7 of few, and of both hardly any."""
 
 
 class Group(NamedTuple):
@@ -44,124 +36,8 @@ Reduce = Callable[[slice, Iterator[Group]], tuple[Tensor, ...]]
 """Makes of a chunk of rows and its groups what is wanted of them: tensors (rows, ...)."""
 
 
-class Source(ABC):
-    """What functions come from."""
-
-    module: nn.Module
-    architecture: nn.Module
-    """The module that maps rows to rows."""
-    layers: list[BayesianLayer]
-    given: Likelihood | None
-    """The likelihood of all functions, where it is one."""
-
-    @abstractmethod
-    def count(self) -> int:
-        """How many functions there are to evaluate."""
-
-    @abstractmethod
-    def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
-        """(functions, rows, ...) for each group; a seed for each group and layer."""
-
-    def separate(self) -> bool:
-        """Evaluate functions one by one from now on; whether that is anything new."""
-        return False
-
-    @abstractmethod
-    def likelihood(self, functions: range) -> Likelihood | None:
-        """Of these functions, so that its parameters broadcast."""
-
-
-class Network(Source):
-    """Draws of one model: a group of them is one pass over the rows repeated.
-
-    That is right where every Bayesian layer has the rows on its first axis, or rows and positions as one, rows first. A
-    layer that has something else there, such as a transposed input or a table of the model's own, cannot divide it
-    among the functions; then they are evaluated one by one, which is right for any model.
-    """
-
-    def __init__(self, model: nn.Module, likelihood: Likelihood | None, samples: int | None) -> None:
-        self.module = self.architecture = model
-        self.layers, self.given = bayesian_layers(model), likelihood
-        self.samples = samples or DEFAULT_SAMPLES
-        self._together, self._probed = True, False
-
-    def count(self) -> int:
-        """A model without Bayesian layers is one function."""
-        return self.samples if self.layers else 1
-
-    def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
-        """The batch, repeated for each function of a group; or function by function, each with a seed of its own."""
-        rows, example = of.count(x), draws == "example"
-        batch, each = x, 0
-        for group, own in zip(groups, seeds.unbind(), strict=True):
-            size = len(group)
-            if not self._together or size == 1:
-                yield torch.stack([self._pass(x, own + i, None if example else (), 1) for i in range(size)])
-                continue
-            wanted = rows if example or self._probed else self._probe(x, size, own)
-            if wanted != each:
-                batch, each = _repeated(x, wanted, size), wanted
-            shape, counted = (None, size * each) if example else ((size,), each)
-            y = self._pass(of.take(batch, slice(size * each)), own, shape, counted)
-            self._probed = True
-            yield y.unflatten(0, (size, each))[:, :rows]
-
-    def _probe(self, x: Inputs, size: int, seeds: Tensor) -> int:
-        """Rows of the first pass: an odd number, so that powers of two are not mistaken for rows of 16 functions."""
-        functions, rows = min(size, _PROBE[0]), _PROBE[1]
-        if of.count(x) >= rows:
-            return of.count(x) | 1
-        self._pass(_repeated(x, rows, functions), seeds, (functions,), rows)
-        return of.count(x)
-
-    def _pass(self, x: Inputs, seeds: Tensor, shape: Shape | None, rows: int) -> Tensor:
-        """The model at draws of this shape: (batch, ...) -> (batch, ...)."""
-        draws = {layer: Draw(seed, shape, rows) for layer, seed in zip(self.layers, seeds.unbind(), strict=True)}
-        with fixing(tied(draws)):
-            y = tensor_of(of.call(self.module, x))
-        _check_rows(y.shape, of.count(x))
-        return y
-
-    def separate(self) -> bool:
-        """No more groups."""
-        new, self._together = self._together, False
-        return new
-
-    def likelihood(self, functions: range) -> Likelihood | None:
-        """The one there is."""
-        return self.given
-
-
-class Members(Source):
-    """Members of an ensemble: all of them, or fewer that are spread over it, or each several times where they draw."""
-
-    def __init__(self, ensemble: Ensemble, likelihood: Likelihood | None, samples: int | None) -> None:
-        self.module = self.ensemble = ensemble
-        self.architecture, self.layers, self.given = ensemble.architecture, ensemble.layers, likelihood
-        size = len(ensemble)
-        equally = -(-DEFAULT_SAMPLES // size) * size
-        count = samples or equally if self.layers else min(samples or size, size)
-        # The samples of a Markov chain stand side by side: the first few would be the beginning of one chain.
-        self.order = [s * size // count if count < size else s % size for s in range(count)]
-
-    def count(self) -> int:
-        """Members that do not draw are evaluated once."""
-        return len(self.order)
-
-    def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
-        """All members of a group at once."""
-        for group, own in zip(groups, seeds.unbind(), strict=True):
-            each = own + torch.arange(len(group), device=own.device).unsqueeze(-1)
-            y = self.ensemble.functions(x, self._of(group), seeds=each, draws=draws)
-            _check_rows(y.shape[1:], of.count(x))
-            yield y
-
-    def likelihood(self, functions: range) -> Likelihood | None:
-        """One for all, or each its own."""
-        return self.ensemble.likelihood(self._of(functions)) if self.given is None else self.given
-
-    def _of(self, functions: range) -> list[int]:
-        return [self.order[function % len(self.order)] for function in functions]
+class _UncertainError(Exception):
+    """The module draws random numbers besides those of its Bayesian layers."""
 
 
 class Functions:
@@ -184,7 +60,7 @@ class Functions:
         self.likelihood = source.likelihood(range(self.count))
         self.rows, self.device = of.count(x), of.device(x)
         self.batch_rows = batch_rows or default_rows(source.architecture, x, min(self.count, GROUP))
-        self._given_rows = batch_rows is not None
+        self._given_rows, self._watched = batch_rows is not None, False
         parts: dict[str, nn.Module | Inputs] = {"the model": source.module, "x": x}
         self.snapshot = Snapshot(parts if source.given is None else {**parts, "the likelihood": source.given})
         if batch_rows is None and draws == "example":  # the functions depend on the chunks, so they must be small now
@@ -203,13 +79,17 @@ class Functions:
         No rows are the first zero rows of a single row of zeros, so that all shapes are known.
         """
         self.snapshot.check()
-        count, rows = self.count if count is None else count, rows or self.batch_rows
-        try:
-            return self._run(reduce, count, rows)
-        except PartsError:
-            if not self.source.separate():
-                raise
-            return self._run(reduce, count, rows)
+        while True:
+            try:
+                found = self._run(reduce, self.count if count is None else count, rows or self.batch_rows)
+            except PartsError:
+                if not self.source.separate():
+                    raise
+            except _UncertainError:
+                self._announce()
+            else:
+                self.snapshot.settle()
+                return found
 
     def whole_rows(self, numbers: int) -> int:
         """Rows in a chunk for what needs all functions of a row at once, where each gives so many numbers for it."""
@@ -226,19 +106,54 @@ class Functions:
             starts = range(0, rows, batch_rows)
             for start, key in zip(starts, self._keys(len(starts)), strict=True):
                 chunk = slice(start, min(start + batch_rows, rows))
-                parts = reduce(chunk, self._groups(of.take(x, chunk), groups, seeds + key))
+                parts = reduce(chunk, self._groups(of.take(x, chunk), groups, seeds + key, start))
                 found = found or [part.new_empty((rows, *part.shape[1:])) for part in parts]
                 for whole, part in zip(found, parts, strict=True):
                     whole[chunk] = part
         return tuple(whole[: self.rows] for whole in found)
 
-    def _groups(self, x: Inputs, groups: list[range], seeds: Tensor) -> Iterator[Group]:
-        for group, f in zip(groups, self.source.outputs(x, groups, seeds, self.draws), strict=True):
+    def _groups(self, x: Inputs, groups: list[range], seeds: Tensor, start: int) -> Iterator[Group]:
+        outputs = self.source.outputs(x, groups, seeds, self.draws)
+        for group in groups:
+            f = self._next(outputs, x, seeds) if self.source.certain else self._seeded(outputs, start, group)
             likelihood = self.source.likelihood(group)
             if likelihood is not None:
                 _check_outputs(f.shape, likelihood)
                 likelihood.check(f)
             yield Group(wide(f), likelihood)
+
+    def _next(self, outputs: Iterator[Tensor], x: Inputs, seeds: Tensor) -> Tensor:
+        """The next group; of the first one it is seen whether the module draws from torch's generator."""
+        if self._watched:
+            return next(outputs)
+        before = _generator_state(self.device)
+        f = next(outputs)
+        if not torch.equal(before, _generator_state(self.device)):  # it may have been another thread
+            few = of.take(x, slice(FEW))
+            one, other = (next(self.source.outputs(few, [range(1)], seeds[:1], self.draws)) for _ in range(2))
+            if vary(one, other):
+                raise _UncertainError
+        self._watched = True
+        return f
+
+    def _seeded(self, outputs: Iterator[Tensor], start: int, group: range) -> Tensor:
+        """The next group of a module that draws from torch's generator, which is as it was afterwards."""
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            start_generators(mix(self.seed, "own draws", start, group.start))
+            return next(outputs)
+
+    def _announce(self) -> None:
+        """Say that the module draws, and take each of its functions for one of many."""
+        warnings.warn(
+            f"{type(self.source.module).__name__} draws random numbers of its own (torch.randn, or dropout that is on "
+            "in eval mode), which are no draws of a Bayesian layer: each function draws anew for each row, and their "
+            "spread is counted as epistemic; move noise of the target to the likelihood",
+            stacklevel=5,
+        )
+        self.source.certain = False
+        self.count = self.source.count()
+        if not self._given_rows:
+            self.batch_rows = default_rows(self.source.architecture, self.x, min(self.count, GROUP))
 
     def _rows(self) -> Any:
         return self.x if self.rows else of.mapped(lambda tensor: tensor.new_zeros((1, *tensor.shape[1:])), self.x)
@@ -256,14 +171,8 @@ class Functions:
         return keys
 
 
-def _repeated(x: Inputs, rows: int, times: int) -> Any:
-    """x with so many rows, some of them again if it has fewer, and all that several times: (times * rows, ...)."""
-    return of.repeated(of.filled_up(x, rows), times)
-
-
-def _check_rows(shape: torch.Size, rows: int) -> None:
-    if not shape or shape[0] != rows:
-        raise ShapeError(f"the model gives {tuple(shape)} for {rows} rows; its output must have a row for each of them")
+def _generator_state(device: torch.device) -> Tensor:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
 def _check_outputs(shape: torch.Size, likelihood: Likelihood) -> None:

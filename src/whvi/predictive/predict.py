@@ -11,8 +11,9 @@ from whvi.nn.draws import batch_or_example
 from whvi.nn.outputs import Output, with_output
 from whvi.nn.parts import check_model_precision
 from whvi.ops import draw_seed
-from whvi.predictive.functions import Functions, Members, Network, Source
+from whvi.predictive.functions import Functions
 from whvi.predictive.prediction import Prediction
+from whvi.predictive.sources import Members, Network, Source
 from whvi.rows import Inputs
 
 

@@ -1,15 +1,15 @@
 """A model while it predicts, and whether it is still the same afterwards."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from whvi.errors import UnsupportedError
-from whvi.ops.torch_private import version
-from whvi.rows import Inputs, tensors
+from whvi.predictive.marks import setting_marks, tensor_marks
+from whvi.rows import Inputs
 
 _switching = threading.RLock()
 """Flags belong to a module, not to a thread: who finds a model in training mode holds this until it is back there."""
@@ -40,11 +40,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         yield
 
 
-_WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
 class Snapshot:
-    """Which tensors there are, how often each was written to, and a sum of its bits: nothing is copied.
+    """What some modules and inputs are when it is made: their tensors, modules, hooks and settings.
 
     Args:
         parts: modules and inputs, by what an error shall call them.
@@ -56,34 +53,31 @@ class Snapshot:
     >>> snapshot.check()
     Traceback (most recent call last):
     ...
-    whvi.errors.UnsupportedError: the model has changed since this prediction was made; predict again
+    whvi.errors.UnsupportedError: the model has changed since this prediction was made (bias); predict again
     """
 
     def __init__(self, parts: Mapping[str, nn.Module | Inputs]) -> None:
         self._parts = parts
-        self._marks = {name: _marks(part) for name, part in parts.items()}
+        self._tensors = {name: tensor_marks(part) for name, part in parts.items()}
+        self._settings = {name: setting_marks(part) for name, part in parts.items()}
+        self._own: dict[str, set[str]] = {name: set() for name in parts}
+        """Attributes that modules set themselves."""
 
     def check(self) -> None:
-        """Raise UnsupportedError if a tensor was written to or replaced."""
+        """Raise UnsupportedError if a tensor was written to, or anything was replaced or set."""
         for name, part in self._parts.items():
-            if _marks(part) != self._marks[name]:
-                raise UnsupportedError(f"{name} has changed since this prediction was made; predict again")
+            changed = _differing(self._settings[name], setting_marks(part), self._own[name])
+            changed += _differing(self._tensors[name], tensor_marks(part))
+            if changed:
+                where = f" ({', '.join(changed[:3])})" if all(changed) else ""
+                raise UnsupportedError(f"{name} has changed since this prediction was made{where}; predict again")
+
+    def settle(self) -> None:
+        """After a pass: what the modules themselves set in it, such as a cache or a count, is no setting of theirs."""
+        for name, part in self._parts.items():
+            self._own[name].update(_differing(self._settings[name], setting_marks(part)))
 
 
-def _marks(part: nn.Module | Inputs) -> list[tuple[int, int, int, int]]:
-    all_of = [*part.parameters(), *part.buffers()] if isinstance(part, nn.Module) else tensors(part)
-    # Tensors of inference mode do not count their versions.
-    return [(id(t), t.data_ptr(), 0 if t.is_inference() else version(t), _content(t)) for t in all_of]
-
-
-def _content(tensor: Tensor) -> int:
-    """The sum of a tensor's bits as whole numbers: for writes that its version does not count (``Adam(fused=True)``).
-
-    A sum of floats would depend on the number of threads, and would not equal itself where there is a NaN.
-    """
-    plain = tensor.detach()
-    if plain.is_complex():
-        plain = torch.view_as_real(plain)
-    bits = plain.view(_WHOLE[plain.element_size()])
-    # Left to itself, torch would sum a copy in int64, in twenty times the time. Short ones would wrap too early.
-    return int(bits.sum(dtype=bits.dtype if plain.element_size() >= 4 else None))
+def _differing(before: Mapping[str, Any], now: Mapping[str, Any], without: Container[str] = ()) -> list[str]:
+    names = (name for name in {**before, **now} if name not in without)
+    return [name for name in names if name not in before or name not in now or before[name] != now[name]]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from whvi.arguments import positive_number, whole_number
+from whvi.arguments import positive_number, truth, whole_number
 from whvi.errors import ArgumentError, InputTypeError
 
 NOISE = {"constant": "output", "input": "input"}
@@ -68,23 +68,23 @@ def checked(estimator: Any) -> Parameters:
         layout=estimator.layout,
         block=estimator.block,
         noise=_noise(estimator),
-        calibrate=bool(getattr(estimator, "calibrate", False)),
+        calibrate=truth("calibrate", getattr(estimator, "calibrate", False)),
         max_steps=None if estimator.max_steps is None else whole_number("max_steps", estimator.max_steps),
         batch_size=whole_number("batch_size", estimator.batch_size),
         learning_rate=positive_number("learning_rate", estimator.learning_rate),
         samples=_samples(estimator.samples),
-        early_stopping=bool(estimator.early_stopping),
+        early_stopping=truth("early_stopping", estimator.early_stopping),
         validation_fraction=share,
         patience=whole_number("patience", estimator.patience),
         compile=_compile(estimator.compile),
-        verbose=bool(estimator.verbose),
+        verbose=truth("verbose", estimator.verbose),
     )
 
 
 def _compile(value: Any) -> bool | None:
     if isinstance(value, str) and value != "auto":
         raise ArgumentError(f"compile must be True, False or 'auto', got {value!r}")
-    return None if isinstance(value, str) else bool(value)
+    return None if isinstance(value, str) else truth("compile", value)
 
 
 def _samples(value: object) -> int:
