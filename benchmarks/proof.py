@@ -41,13 +41,13 @@ def calibration(replications: int) -> dict[str, dict[str, float]]:
     return {name: dict(zip(sbc.FUNCTIONALS, values, strict=True)) for name, values in found.items()}
 
 
-def coverage(replications: int) -> dict[str, dict[str, float]]:
+def coverage(replications: int, steps: int = 700) -> dict[str, dict[str, float]]:
     """For each level the share of targets in their interval, and how many standard errors that is off.
 
     One row of each data set is held out, so that the hits are independent.
     """
     problems = [sbc.simulate(seed, sbc.ROWS + 1)[1] for seed in range(replications)]
-    models = sbc.fitted([(x[:-1], y[:-1]) for x, y in problems], "full")
+    models = sbc.fitted([(x[:-1], y[:-1]) for x, y in problems], "full", steps)
     likelihood = Gaussian(variance=sbc.NOISE, learned=False)
     hits = torch.zeros(len(LEVELS))
     for seed, (model, (x, y)) in enumerate(zip(models, problems, strict=True)):

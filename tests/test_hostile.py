@@ -28,6 +28,7 @@ from whvi.nn import WHVILinear
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
 from whvi_tables import folder
 from whvi_tables.fitting import fit_table
+from whvi_tables.reading import Table
 from whvi_tables.settings import Settings
 
 BAD: list[Any] = [
@@ -61,7 +62,7 @@ def base() -> nn.Module:
 def make_table(path: Path) -> None:
     frame = pd.DataFrame({"x": X[:, 0], "town": ["Ulm", "Bonn"] * 20, "day": "2024-05-01", "y": X[:, 1]})
     frame.loc[:9, "day"] = "2023-01-09"
-    folder.save(fit_table(frame, Settings("y", steps=5, hidden=(8,)), lambda _: None), "", path)
+    folder.save(fit_table(Table(frame), Settings("y", steps=5, hidden=(8,)), lambda _: None), path)
 
 
 def run(path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import jinja2
 import pytest
+from matplotlib.figure import Figure
 
 from whvi.errors import ArgumentError
-from whvi.page import render
+from whvi.page import check_svg, figure_svg, render
 
 EVIL = "<script>document.title = 'ran'</script>"
 PAGE = """{% extends "page.html" %}{% from "parts.html" import drawing, facts, table %}
@@ -35,6 +36,14 @@ def test_texts_are_escaped_and_drawings_are_checked(template: Path) -> None:
         render(template, title="", text="", svg=f"<svg>{EVIL}</svg>")
     with pytest.raises(jinja2.UndefinedError, match="'text' is undefined"):
         render(template, title="", svg="<svg/>")
+
+
+def test_a_label_with_control_characters_can_be_drawn() -> None:
+    figure = Figure(figsize=(2, 1))
+    figure.subplots().set_title("a\x00\x1b[31m\ufffe é")
+    drawing = figure_svg(figure)
+    assert check_svg(drawing) == drawing
+    assert "a\ufffd\ufffd[31m\ufffd é" in drawing
 
 
 def allowance(script: str) -> str:

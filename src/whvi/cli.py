@@ -10,6 +10,7 @@ command ran and has bad news, 2 a mistake in the call or in the installation.
 import dataclasses
 import platform
 import sys
+import unicodedata
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, NoReturn
 
@@ -40,8 +41,18 @@ def main() -> None:
 
 def fail(message: str) -> NoReturn:
     """Say what went wrong in one line and leave with exit code 2."""
-    print(f"whvi: {message}", file=sys.stderr)
+    print("whvi:", "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     raise SystemExit(2)
+
+
+def printable(text: str) -> str:
+    """A text of unknown origin for a terminal: what controls one, or is not seen, stands there by its number.
+
+    >>> printable("\x1b]0;owned\x07 price, \u20ac")
+    '\\\\x1b]0;owned\\\\x07 price, €'
+    """
+    hidden = {char for char in text if unicodedata.category(char)[0] == "C"}
+    return "".join(char.encode("unicode_escape").decode() if char in hidden else char for char in text)
 
 
 def build_app() -> "Typer":

@@ -1,17 +1,21 @@
 """From the columns of a table to the matrix of an estimator: what each column is, and what is done with it."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 from pandas import DataFrame, Series
-from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from whvi.errors import ArgumentError
-from whvi_tables.fields import MOST_NUMBERS, TRUTH, Array, days, numbers, texts
+from whvi_tables import dates, styles
+from whvi_tables.dates import learn_date_style
+from whvi_tables.fields import TRUTH, Array, numbers, texts
 from whvi_tables.kinds import Boolean, Category, Date, Dropped, Kind, Number
+from whvi_tables.reading import Table
+from whvi_tables.styles import PLAIN, learn_style
 
 MOST_CATEGORIES = 50
 """A text with more values than this is a name or a note, not a category."""
@@ -22,6 +26,7 @@ _VALUES: dict[Any, Callable[[Any], bool]] = {
     tuple[str, ...]: lambda value: isinstance(value, tuple) and all(isinstance(part, str) for part in value),
 }
 """By the type of a field, whether a value is one."""
+_FORMS: dict[Any, Collection[str]] = {Number: styles.FORMS, Date: dates.FORMS}
 _KINDS = {kind.kind: kind for kind in (Number, Boolean, Date, Category, Dropped)}
 
 
@@ -51,11 +56,17 @@ class Columns:
     kinds: tuple[Kind, ...]
 
     @classmethod
-    def learn(cls, frame: DataFrame, drop: Collection[str] = ()) -> "Columns":
-        """Look at the training rows; ``drop`` names the columns that the caller does not want."""
+    def learn(cls, frame: DataFrame, drop: Collection[str] = (), comma: bool = False) -> "Columns":
+        """Look at the training rows.
+
+        Args:
+            frame: the rows.
+            drop: names of the columns that the caller does not want.
+            comma: read ``1,234`` as 1.234, and ``1/2/2024`` as a day of February, where a column leaves that open.
+        """
         wanted = {name: values for name, values in frame.items() if name not in drop}
         dropped = {name: Dropped(name, "dropped by --drop") for name in frame.columns if name in drop}
-        kinds = tuple(dropped.get(name) or learn_kind(name, wanted[name]) for name in frame.columns)
+        kinds = tuple(dropped.get(name) or learn_kind(name, wanted[name], comma) for name in frame.columns)
         columns = cls(kinds)
         if not columns.features:
             reasons = "; ".join(f"{kind.name}: {kind.said}" for kind in kinds) or "there are no others"
@@ -84,6 +95,10 @@ class Columns:
         notes = {name: part.note for name, part in encoded.items() if part.note}
         return Matrix(np.column_stack([part.values for part in encoded.values()]), notes)
 
+    def as_learned(self, table: Table) -> DataFrame:
+        """The rows of a table; if it has decimal commas, numbers that were learned with points have these."""
+        return table.with_points([kind.name for kind in self.used if isinstance(kind, Number) and kind.form == PLAIN])
+
     def to_json(self) -> list[dict[str, Any]]:
         """As JSON holds it.
 
@@ -100,8 +115,8 @@ class Columns:
             raise ArgumentError(f"it does not describe columns ({error!r:.100})") from error
 
 
-def learn_kind(name: str, values: Series) -> Kind:
-    """What a column is, by its training rows."""
+def learn_kind(name: str, values: Series, comma: bool = False) -> Kind:
+    """What a column is, by its training rows; ``comma`` as for ``Columns.learn``."""
     present = texts(values).dropna()
     distinct = present.nunique()
     if distinct == 0:
@@ -112,18 +127,15 @@ def learn_kind(name: str, values: Series) -> Kind:
         return Boolean.learn(name, values)
     if is_numeric_dtype(values) and np.isnan(numbers(values)).all():
         return Dropped(name, "no finite values")
-    if is_numeric_dtype(values) or _mostly(numbers(values), len(present)):
+    if style := learn_style(values, comma):
         counts = distinct == len(values) and _called_identifier(name)
-        return Dropped(name, "an identifier: each row has its own") if counts else Number.learn(name, values)
-    if is_datetime64_any_dtype(values) or _mostly(days(values), len(present)):
-        return Date.learn(name, values)
+        dropped = Dropped(name, "an identifier: each row has its own")
+        return dropped if counts else Number.learn(name, values, **style._asdict())
+    if date_style := learn_date_style(values, comma):
+        return Date.learn(name, values, **date_style._asdict())
     if distinct > MOST_CATEGORIES or 2 * distinct > len(present):
         return Dropped(name, f"{distinct:,} different texts in {len(present):,} rows, too many for categories")
     return Category.learn(name, values)
-
-
-def _mostly(found: Array, count: int) -> bool:
-    return int(np.isfinite(found).sum()) >= MOST_NUMBERS * count
 
 
 def _called_identifier(name: str) -> bool:
@@ -139,11 +151,14 @@ def _called_identifier(name: str) -> bool:
 def _kind_from(entry: Mapping[str, Any]) -> Kind:
     cls: Any = _KINDS[entry["kind"]]
     names = {field.name for field in fields(cls)}
+    entry = {**{field.name: field.default for field in fields(cls) if field.default is not MISSING}, **entry}
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
     values.pop("kind")
     if values.keys() != names:
         raise KeyError(f"{cls.kind} has {', '.join(sorted(names))}")
     if not all(_VALUES[field.type](values[field.name]) for field in fields(cls)):
         raise TypeError(f"{cls.kind} {entry['name']!r:.60} has a value of a wrong type")
+    if "form" in names and values["form"] not in _FORMS[cls]:
+        raise KeyError(f"{cls.kind} {entry['name']!r:.60} is written in an unknown way")
     kind: Kind = cls(**values)
     return kind

@@ -2,17 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whvi.cli import printable
 from whvi.errors import ArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from whvi_tables.fitting import Fitted
 
 PACKAGES = ("jinja2", "matplotlib", "pandas", "pyarrow", "sklearn")
+BAD_NEWS = 1
+"""Exit code of a command that ran and has bad news."""
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as shells have it."""
 
@@ -24,7 +30,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="A table: .csv, .tsv or .parquet.")],
+    data: Annotated[Path, typer.Argument(help="A table: .csv, .tsv, also with .gz, or .parquet.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     task: Annotated[str | None, typer.Option(help="auto, regression or classification. Default: auto.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the model and its report. Default: model.")] = None,
@@ -55,15 +61,19 @@ def fit(
         folder.check_free(settings.out, force)
         console = Console()
 
-        def say(text: str) -> None:
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
-
+        say = partial(tell, console)
         fitted = fit_table(read_table(data), settings, say, progress=Console(stderr=True).is_terminal)
-        folder.save(fitted, report.page(fitted, settings, data.name), settings.out, force)
+        write_report = folder.save(fitted, settings.out, force)
         _show_metrics(console, fitted)
         say(f"Model:   {settings.out}  (learned from the training rows only)")
+        try:
+            write_report(report.page(fitted, settings, data.name))
+        except Exception as error:  # of whatever kind: what took long is saved
+            say(f"Report:  none; it could not be drawn ({type(error).__name__}: {error}), but the model is whole")
+            raise typer.Exit(BAD_NEWS) from error
         say(f"Report:  {settings.out / folder.REPORT}")
-        say(f"Predict: whvi predict {settings.out} NEW{data.suffix} -o predictions{data.suffix}")
+        end = "".join(data.suffixes[-2:] if data.suffix == ".gz" else data.suffixes[-1:])
+        say(f"Predict: whvi predict {settings.out} NEW{end} -o predictions{end}")
 
 
 def predict(
@@ -74,6 +84,9 @@ def predict(
     samples: Annotated[int | None, typer.Option(help="Functions to average. Default: as fitted.", min=1)] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Write the columns of DATA, too, before the predictions.")
+    ] = False,
+    escape_formulas: Annotated[
+        bool, typer.Option("--escape-formulas", help="Write ' before texts that a spreadsheet would compute.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file that is there.")] = False,
 ) -> None:
@@ -86,10 +99,12 @@ def predict(
         from rich.console import Console
 
         from whvi_tables import folder
+        from whvi_tables.files import kind_of
         from whvi_tables.predicting import beside, predict_table
-        from whvi_tables.reading import check_kind, check_writable, read_table, write_table
+        from whvi_tables.reading import read_table
+        from whvi_tables.writing import check_writable, without_formulas, write_table
 
-        check_kind(out)
+        kind_of(out)
         check_writable(out)
         if out.exists() and (not force or out.is_dir()):
             raise ArgumentError(f"{out} exists; choose another --out{'' if out.is_dir() else ', or --force'}")
@@ -98,14 +113,22 @@ def predict(
         fitted = folder.load(model)
         if samples is not None:
             fitted.estimator.set_params(samples=samples)
-        rows = read_table(data)
-        matrix = fitted.columns.matrix(rows)
+        table = read_table(data)
+        matrix = fitted.columns.matrix(fitted.columns.as_learned(table))
         found = predict_table(fitted, matrix.values, level)
-        write_table(beside(rows, found) if keep else found, out)
+        written = beside(table.frame, found) if keep else found
+        write_table(without_formulas(written) if escape_formulas else written, out)
         console = Console()
+        for note in table.notes:
+            tell(console, f"The file: {note}.")
         for name, note in matrix.notes.items():
-            console.print(f"{name}: {note}", markup=False, highlight=False, soft_wrap=True)
-        console.print(f"{len(found):,} rows: {out}", markup=False, highlight=False, soft_wrap=True)
+            tell(console, f"{name}: {note}")
+        tell(console, f"{len(found):,} rows: {out}")
+
+
+def tell(console: "Console", text: str) -> None:
+    """Print a sentence as it is, whatever a table has for names."""
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -123,15 +146,12 @@ def friendly() -> Iterator[None]:
         raise MissingPackageError(f"tables need {package}, install it with: pip install 'whvi[tables]'") from error
 
 
-def _show_metrics(console: object, fitted: "Fitted") -> None:
-    from rich.console import Console
+def _show_metrics(console: "Console", fitted: "Fitted") -> None:
     from rich.table import Table
+    from rich.text import Text
 
-    assert isinstance(console, Console)
-    count = len(fitted.judgement.rows)
-    table = Table(
-        title=f"{fitted.model.target}, {count:,} held-out rows", box=None, pad_edge=False, title_justify="left"
-    )
+    title = printable(f"{fitted.model.target}, {len(fitted.judgement.rows):,} held-out rows")
+    table = Table(title=Text(title, style="table.title"), box=None, pad_edge=False, title_justify="left")
     table.add_column("")
     table.add_column("model", justify="right", style="bold")
     table.add_column("baseline", justify="right")

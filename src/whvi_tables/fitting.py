@@ -12,7 +12,9 @@ from whvi.errors import ArgumentError
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
 from whvi_tables.columns import Columns
 from whvi_tables.judging import LEVELS, Classes, Judgement, Numbers
+from whvi_tables.reading import Table
 from whvi_tables.settings import Settings
+from whvi_tables.styles import Style, learn_style
 from whvi_tables.task import Task, has_target, held_out, read_target
 
 ESTIMATORS = {Task.REGRESSION: WHVIRegressor, Task.CLASSIFICATION: WHVIClassifier}
@@ -42,28 +44,34 @@ class Fitted:
     """In the table."""
     without_target: int
     """Rows that were left out."""
+    notes: tuple[str, ...]
+    """How the file was read."""
 
 
-def fit_table(frame: DataFrame, settings: Settings, say: Callable[[str], None], progress: bool = False) -> Fitted:
+def fit_table(table: Table, settings: Settings, say: Callable[[str], None], progress: bool = False) -> Fitted:
     """Fit a model to a part of the rows that have a target, and judge it on the others.
 
     Args:
         say: called with each sentence that a person should read.
         progress: show a bar on standard error.
     """
-    name = settings.target
+    name, frame = settings.target, table.frame
     check_names(frame, settings)
-    known = frame[has_target(frame[name])]
+    for note in table.notes:
+        say(f"The file: {note}.")
+    style = learn_style(frame[name], table.comma) or Style()
+    known = frame[has_target(frame[name], style)]
     lost = len(frame) - len(known)
     if lost:
         say(f"{lost:,} of {len(frame):,} rows have no {name} and are left out.")
-    target = read_target(known[name], settings.task)
+    target = read_target(known[name], settings.task, style)
     other = next(task for task in Task if task is not target.task)
     hint = f" If that is wrong: --task {other}" if target.either else ""
     say(f"Task: {target.task} of {name} ({target.reason}).{hint}")
     held = held_out(target, settings.test_share, settings.seed)
     inputs = known.drop(columns=name)
-    columns = Columns.learn(inputs[~held], settings.drop)
+    columns = Columns.learn(inputs[~held], settings.drop, table.comma)
+    inputs = columns.as_learned(table._replace(frame=inputs))
     tell_columns(columns, say)
     options = settings.for_estimator()
     if target.task is Task.CLASSIFICATION and options.pop("noise", None):
@@ -79,7 +87,7 @@ def fit_table(frame: DataFrame, settings: Settings, say: Callable[[str], None], 
     judgement = judge(estimator, unseen.values, known.index.to_numpy()[held], target.values, held, settings.level)
     missing = {kind.name: int(kind.absent(inputs[kind.name]).sum()) for kind in columns.kinds}
     model = Model(target.task, name, columns, estimator)
-    return Fitted(model, target.reason, judgement, missing, len(frame), lost)
+    return Fitted(model, target.reason, judgement, missing, len(frame), lost, table.notes)
 
 
 def tell_columns(columns: Columns, say: Callable[[str], None]) -> None:

@@ -9,6 +9,7 @@ import json
 import math
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from whvi.io import atomic, canonical, manifest
 from whvi.io import folder as sealed
 from whvi_tables.columns import Columns
 from whvi_tables.fitting import ESTIMATORS, Fitted, Model
-from whvi_tables.reading import check_writable
 from whvi_tables.task import Task
+from whvi_tables.writing import check_writable
 
 FORMAT = "whvi table model"
 VERSION = 2
@@ -39,25 +40,29 @@ def check_free(folder: Path, force: bool) -> None:
         raise ArgumentError(f"{folder} is not a model folder, so --force does not replace it; choose another --out")
 
 
-def save(fitted: Fitted, report: str, folder: Path, force: bool = False) -> None:
-    """Write a model folder, in place of another model only with ``force``; an OSError is one of ``folder``."""
+def save(fitted: Fitted, folder: Path, force: bool = False) -> Callable[[str], None]:
+    """Write a model folder, in place of another model only with ``force``; an OSError is one of ``folder``.
+
+    The result writes the text of the report into it, which may be drawn later: a model does not wait for its pictures.
+    """
     check_free(folder, force)
     try:
-        _save(fitted, report, folder.absolute(), force)
+        manifest = _save(fitted, folder.absolute(), force)
     except OSError as error:  # it names a temporary file, which says nothing to the caller
         raise OSError(error.errno, error.strerror, str(folder)) from error
+    return lambda report: sealed.add(folder.absolute(), REPORT, report, manifest)
 
 
-def _save(fitted: Fitted, report: str, place: Path, force: bool) -> None:
+def _save(fitted: Fitted, place: Path, force: bool) -> bytes:
     place.parent.mkdir(parents=True, exist_ok=True)
     new = place.with_name(f".{place.name[:32]}.{secrets.token_hex(8)}{atomic.TEMPORARY_SUFFIX}")
     try:
         fitted.model.estimator.save(new / ESTIMATOR)
         atomic.write_bytes(new / COLUMNS, _sealed(fitted.model))
         atomic.write_text(new / METRICS, json.dumps(metrics(fitted), indent=2, allow_nan=False) + "\n")
-        atomic.write_text(new / REPORT, report)
-        sealed.seal(new)
+        manifest = sealed.seal(new)
         sealed.put(new, place, replace=force)
+        return manifest
     except BaseException:  # an interrupt must not leave a part of it either
         shutil.rmtree(new, ignore_errors=True)
         raise

@@ -10,13 +10,15 @@ Law: ``encode`` of any rows is finite, and has one column for each of ``features
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pandas import Series
 
-from whvi_tables.fields import TRUTH, Array, days, numbers, texts
+from whvi_tables.dates import ISO, DateStyle
+from whvi_tables.fields import TRUTH, Array, texts
+from whvi_tables.styles import PLAIN, Style
 
 MISSING = "(missing)"
 """The category of fields without a value."""
@@ -79,23 +81,21 @@ class Dropped(Kind):
 
 
 @dataclass(frozen=True)
-class Number(Kind):
-    """A number: itself, the median where it is missing, and 1 or 0 for that if it was missing when learned."""
+class Measured(Kind):
+    """A value on a scale: itself, the median where it is missing, and a mark of that if one was when learned."""
 
     median: float
     missing: bool
-    kind = "number"
 
     @classmethod
-    def learn(cls, name: str, values: Series) -> "Number":
-        """Median and missing values of the training rows."""
-        found = cls.read(values)
-        return cls(name, float(np.nanmedian(found)), bool(np.isnan(found).any()))
+    def learn(cls, name: str, values: Series, **style: str) -> Self:
+        """Median and missing values of the training rows, which are written in the given style."""
+        found = cls(name, 0.0, False, **style).read(values)
+        return cls(name, float(np.nanmedian(found)), bool(np.isnan(found).any()), **style)
 
-    @staticmethod
-    def read(values: Series) -> Array:
+    @abstractmethod
+    def read(self, values: Series) -> Array:
         """The numbers, with NaN for all that is none, also for infinity."""
-        return numbers(values)
 
     def absent(self, values: Series) -> NDArray[np.bool_]:
         """Which rows have no number: (N)."""
@@ -116,9 +116,20 @@ class Number(Kind):
         return (*self.parts, f"{self.name} is missing") if self.missing else self.parts
 
     @property
+    def written(self) -> str:
+        """How values are written, where that is worth a word."""
+        return ""
+
+    @property
+    def used(self) -> str:
+        """What is done with values that are there."""
+        return ""
+
+    @property
     def said(self) -> str:
-        """How it is used, and what happens to missing values."""
-        return f"missing: {self.shown_median} and a mark of its own" if self.missing else "as it is"
+        """How it is read and used, and what happens to missing values."""
+        missing = f"missing: {self.shown_median} and a mark of its own" if self.missing else ""
+        return "; ".join(part for part in (self.written, self.used, missing) if part) or "as it is"
 
     @property
     def shown_median(self) -> str:
@@ -144,27 +155,61 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Boolean(Number):
+class Number(Measured):
+    """A number, written in the style of its column: see ``whvi_tables.styles``."""
+
+    form: str = PLAIN
+    unit: str = ""
+    doubt: str = ""
+    kind = "number"
+
+    @property
+    def style(self) -> Style:
+        """How it is written."""
+        return Style(self.form, self.unit, self.doubt)
+
+    @property
+    def written(self) -> str:
+        """How it is written."""
+        return self.style.said
+
+    def read(self, values: Series) -> Array:
+        """The numbers."""
+        return self.style.read(values)
+
+
+@dataclass(frozen=True)
+class Boolean(Measured):
     """True or false: 1 or 0, with missing values as those of numbers."""
 
     kind = "boolean"
 
-    @staticmethod
-    def read(values: Series) -> Array:
+    def read(self, values: Series) -> Array:
         """1, 0, or NaN."""
         return np.asarray(texts(values).str.lower().map(TRUTH), np.float64)
 
 
 @dataclass(frozen=True)
-class Date(Number):
+class Date(Measured):
     """A date: years since 1970, and its place in the year and in the week, each as a point on a circle."""
 
+    form: str = ISO
+    doubt: str = ""
     kind = "date"
 
-    @staticmethod
-    def read(values: Series) -> Array:
+    @property
+    def written(self) -> str:
+        """How it is written."""
+        return DateStyle(self.form, self.doubt).said
+
+    @property
+    def used(self) -> str:
+        """What becomes of it."""
+        return "years, place in the year and in the week"
+
+    def read(self, values: Series) -> Array:
         """Days since 1970-01-01, or NaN."""
-        return days(values)
+        return DateStyle(self.form).read(values)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -181,12 +226,6 @@ class Date(Number):
     def shown_median(self) -> str:
         """The median as a date."""
         return f"median {np.datetime64(int(np.floor(self.median)), 'D')}"
-
-    @property
-    def said(self) -> str:
-        """How it is used."""
-        rest = f"; {super().said}" if self.missing else ""
-        return f"years, place in the year and in the week{rest}"
 
 
 @dataclass(frozen=True)

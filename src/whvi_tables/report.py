@@ -41,6 +41,7 @@ def page(fitted: Fitted, settings: Settings, source: str) -> str:
         rows=number_rows(found) if isinstance(found, Numbers) else class_rows(found),
         columns=model.columns,
         missing=fitted.missing,
+        notes=fitted.notes,
         settings=_settings(fitted, settings),
         versions=_versions(),
     )

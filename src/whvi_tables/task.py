@@ -9,8 +9,10 @@ from pandas import Series
 from pandas.api.types import is_bool_dtype
 
 from whvi.errors import ArgumentError
-from whvi_tables.fields import MOST_NUMBERS, TRUTH, filled, numbers, texts
+from whvi_tables.fields import MOST_NUMBERS, TRUTH, filled, texts
+from whvi_tables.styles import Style
 
+PLAIN = Style()
 MOST_CLASSES = 10
 """Whole numbers with more values than this are amounts, not classes."""
 FEWEST_ROWS = 10
@@ -35,7 +37,7 @@ class Target(NamedTuple):
     """Whether the values allow the other task, too."""
 
 
-def has_target(values: Series) -> NDArray[np.bool_]:
+def has_target(values: Series, style: Style = PLAIN) -> NDArray[np.bool_]:
     """Which rows have a target: (N). ``NA`` and its like are none among numbers, but a class among texts.
 
     >>> has_target(Series(["FR", "NA", ""])).tolist(), has_target(Series(["1", "NA", ""])).tolist()
@@ -43,12 +45,12 @@ def has_target(values: Series) -> NDArray[np.bool_]:
     """
     present = texts(values)
     rest = present.dropna()
-    plain = set(rest.str.lower()) <= TRUTH.keys() or np.isfinite(numbers(rest)).mean() >= MOST_NUMBERS
+    plain = set(rest.str.lower()) <= TRUTH.keys() or np.isfinite(style.read(rest)).mean() >= MOST_NUMBERS
     return np.asarray((present if plain else filled(values)).notna())
 
 
-def read_target(values: Series, task: Task | None = None) -> Target:
-    """The targets of a column without missing values; ``task`` overrides the guess.
+def read_target(values: Series, task: Task | None = None, style: Style = PLAIN) -> Target:
+    """The targets of a column without missing values, written in a style; ``task`` overrides the guess.
 
     >>> read_target(Series(["1.5", "2", "7.25"] * 4))[:2]
     (<Task.REGRESSION: 'regression'>, 'numbers, 3 different ones')
@@ -56,7 +58,7 @@ def read_target(values: Series, task: Task | None = None) -> Target:
     name = repr(values.name)
     if len(values) < FEWEST_ROWS:
         raise ArgumentError(f"only {len(values)} rows have a value of {name}; at least {FEWEST_ROWS} are needed")
-    labels, found = filled(values), numbers(values)
+    labels, found = filled(values), style.read(values)
     guess, reason = guess_task(labels, found)
     if is_bool_dtype(values):
         guess, reason = Task.CLASSIFICATION, "true or false"
@@ -81,7 +83,7 @@ def read_target(values: Series, task: Task | None = None) -> Target:
             f"the target {name} has {len(strange)} values that are not numbers, such as {strange.iloc[0][:40]!r}; "
             f"mend them, or {'choose another target' if many else 'use --task classification'}"
         )
-    return Target(guess, reason, found, either=not many)
+    return Target(guess, f"{reason}, {style.said}" if style.said else reason, found, either=not many)
 
 
 def guess_task(labels: Series, found: NDArray[np.float64]) -> tuple[Task, str]:

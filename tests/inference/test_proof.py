@@ -51,7 +51,7 @@ def test_a_record_that_breaks_a_promise_says_so(
 @pytest.mark.slow
 def test_coverage_in_miniature(proof: ModuleType) -> None:
     """Calibration in miniature is in test_sbc.py."""
-    found = proof.coverage(40)
+    found = proof.coverage(40, steps=200)
     assert all(abs(level["sigmas"]) < proof.SIGMAS for level in found.values()), found
 
 

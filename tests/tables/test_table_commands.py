@@ -129,7 +129,7 @@ def test_config_and_options(run: Run, tables: Path) -> None:
         (["nothing.csv", "--target", "y"], "nothing.csv does not exist"),
         (["empty.csv", "--target", "y"], "empty.csv is empty"),
         (["header.csv", "--target", "y"], "header but no rows"),
-        (["latin.csv", "--target", "y"], "UTF-8"),
+        (["picture.csv", "--target", "y"], "picture.csv is not text"),
         ([".", "--target", "y"], "a table ends in"),
         (["diabetes.csv"], "no target was given"),
         (["diabetes.csv", "--target", "price"], "no column 'price' to predict; it has 'age', 'sex'"),
@@ -150,7 +150,7 @@ def test_config_and_options(run: Run, tables: Path) -> None:
 def test_mistake_is_one_line_and_leaves_nothing(run: Run, tables: Path, arguments: list[str], message: str) -> None:
     Path("empty.csv").touch()
     Path("header.csv").write_text("x,y\n")
-    Path("latin.csv").write_bytes("y\né\n".encode("latin-1"))
+    Path("picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\x03\x07")
     Path("bare.csv").write_text("one,y\n" + "".join(f"1,{number}.5\n" for number in range(30)))
     before = sorted(Path().iterdir())
     assert message in run("fit", *arguments).mistake()

@@ -12,6 +12,7 @@ import pytest
 
 from whvi.page import check_svg
 from whvi_tables.fitting import Fitted, fit_table
+from whvi_tables.reading import Table
 from whvi_tables.report import MOST_ROWS, headline, page
 from whvi_tables.settings import Settings
 
@@ -35,7 +36,7 @@ def table() -> pd.DataFrame:
 @pytest.fixture(scope="module", params=SETTINGS)
 def fitted(request: pytest.FixtureRequest, table: pd.DataFrame) -> tuple[Fitted, Settings]:
     settings = SETTINGS[request.param]
-    return fit_table(table, settings, lambda _: None), settings
+    return fit_table(Table(table), settings, lambda _: None), settings
 
 
 def test_report_shows_all_of_it(fitted: tuple[Fitted, Settings]) -> None:

@@ -26,11 +26,19 @@ _PIECE = 1 << 20
 Result = TypeVar("Result")
 
 
-def seal(folder: Path) -> None:
+def seal(folder: Path) -> bytes:
     """Write the manifest of all files of a folder, the last of them."""
-    files = {name: _entry(folder / name) for name in _names(folder)}
-    content = {"format": FORMAT, "version": VERSION, "files": files}
-    atomic.write_bytes(folder / NAME, canonical.dump({**content, "sha256": digest(canonical.dump(content))}))
+    return _write(folder, {name: _entry(folder / name) for name in _names(folder)})
+
+
+def add(place: Path, name: str, text: str, manifest: bytes) -> None:
+    """Write one more file of the folder whose manifest this is; CheckpointError if another has taken its place."""
+    with turn(place):
+        if _state(place) != (place, manifest):
+            raise CheckpointError(f"{place} has been replaced meanwhile; {name} is not written")
+        files = _read(place / NAME)
+        atomic.write_text(place / name, text)  # no part of the folder until the manifest names it
+        _write(place, {**files, name: _entry(place / name)})
 
 
 def check(folder: Path) -> None:
@@ -127,6 +135,13 @@ def _entry(path: Path, limit: int | None = None) -> dict[str, Any]:
         while piece := file.read(_PIECE):
             found.update(piece)
     return {"bytes": status.st_size, "sha256": found.hexdigest()}
+
+
+def _write(folder: Path, files: dict[str, Any]) -> bytes:
+    content = {"format": FORMAT, "version": VERSION, "files": files}
+    manifest = canonical.dump({**content, "sha256": digest(canonical.dump(content))})
+    atomic.write_bytes(folder / NAME, manifest)
+    return manifest
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 import io
 import re
+import warnings
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from whvi.errors import ArgumentError
@@ -12,11 +13,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ID = re.compile(r'\sid="([^"]+)"')
+_NOT_XML = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\ud800-\\udfff\\ufffe\\uffff]")
+"""Characters that no XML may hold, however they are written."""
 _REFERENCE = re.compile(r'(href="#|url\(#)([^")]+)')
 
 
 def figure_svg(figure: "Figure") -> str:
     """The figure as one ``<svg>`` element: no header, no date, texts as text, ids that no other figure has.
+
+    Control characters of its texts become the replacement character.
 
     Law: equal figures give equal texts; the texts of different figures share no id.
 
@@ -30,14 +35,16 @@ def figure_svg(figure: "Figure") -> str:
 
     file = io.StringIO()
     fonts = ["DejaVu Sans", "Verdana", "Arial"]
-    with matplotlib.rc_context({"svg.hashsalt": "whvi", "svg.fonttype": "none", "font.sans-serif": fonts}):
+    settings: Any = {"svg.hashsalt": "whvi", "svg.fonttype": "none", "font.sans-serif": fonts}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a browser draws texts in fonts of its own
         figure.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = file.getvalue()
     text = text[text.index("<svg") :].strip()
     # This rule would hold for the page around the figure too; on the element itself the figure inherits it.
     text = re.sub(r"<defs>\s*<style[^>]*>[^<]*</style>\s*</defs>\s*", "", text, count=1)
     text = text.replace("<svg ", '<svg style="stroke-linejoin: round; stroke-linecap: butt" ', 1)
-    return _own_ids(text)
+    return _own_ids(_NOT_XML.sub("\ufffd", text))
 
 
 def _own_ids(text: str) -> str:
