@@ -92,6 +92,8 @@ SHALLOW = Recipe(
     {"mfg": 20_200, "nng": 40_400},
 )
 """Of regression with one layer, where methods are not compared by their bounds: WHVI infers its scales, too."""
+PRIORS = Recipe({f"whvi-{prior}": {"kl_warm_up": _WARM_UP} for prior in ("prior-1e-2", "prior-1e-5", "constant")}, {})
+"""Of regression under other priors: that of WHVI."""
 _RICH = ("whvi-t2", "whvi-t4", "whvi-t8", "whvi-grid32")
 TERMS = Recipe(
     {

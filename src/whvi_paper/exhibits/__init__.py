@@ -17,9 +17,11 @@ from whvi_paper.exhibits import (
     covariance,
     filters,
     gaussian_processes,
+    gradient_variance,
     inference_time,
     out_of_distribution,
     prediction_cost,
+    priors,
     process_cost,
     protocol,
     reliability,
@@ -59,6 +61,7 @@ _MODULES = (
     covariance, complexity, structures, tensor, toy, uci_regression, protocol, rival_steps, yacht_width, uci_shallow,
     uci_widths, classification, terms, convnets, reliability, out_of_distribution, filters, capacity, inference_time,
     prediction_cost, transform_time, approximation, gaussian_processes, process_cost,
+    gradient_variance, priors,
 )  # fmt: skip
 EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}
 """All exhibits by name, in the order of the report."""

@@ -10,6 +10,7 @@ from torch import nn
 from whvi.errors import ArgumentError
 from whvi.nn import MCDropout, MeanFieldLinear
 from whvi.nn.structured import StructuredLayer
+from whvi.posterior import ConstantWeightVariance
 from whvi_paper.baselines import (
     GaussianFactorsLinear,
     MatrixGaussianLinear,
@@ -48,6 +49,9 @@ METHODS: dict[str, tuple[Layer, Layer]] = {
     "whvi": (WHVILinear, MeanFieldLinear),
     **{f"whvi-t{terms}": (partial(WHVILinear, terms=terms), MeanFieldLinear) for terms in (2, 4, 8)},
     "whvi-grid32": (partial(WHVILinear, layout="grid", block=32, share_g=False), MeanFieldLinear),
+    "whvi-prior-1e-2": (partial(WHVILinear, prior_variance=1e-2), MeanFieldLinear),
+    "whvi-prior-1e-5": (partial(WHVILinear, prior_variance=1e-5), MeanFieldLinear),
+    "whvi-constant": (lambda i, o: WHVILinear(i, o, prior_variance=ConstantWeightVariance(2.0 / i)), MeanFieldLinear),
     "nf-whvi": (partial(WHVILinear, posterior=f"planar:{FLOWS}"), MeanFieldLinear),
     "mfg": (mean_field, mean_field),
     "whvi-protocol": (ProtocolWHVI, ProtocolMeanField),

@@ -134,6 +134,41 @@ def as_good(method: str, slack: float) -> Judge:
     return judge
 
 
+def smaller_variance(entries: Sequence[Entry]) -> Finding:
+    """That gradients vary less with a draw for each example than with one for the batch, in all cases."""
+    found = {(e.dataset, e.model, e.method): e.mean for e in entries if e.metric == "gradient_variance"}
+    ratios = [
+        mean / found[dataset, model, "example"] for (dataset, model, draws), mean in found.items() if draws == "batch"
+    ]
+    if not ratios:
+        return Verdict.OPEN, ""
+    verdict = Verdict.REPRODUCED if min(ratios) > 1.0 else Verdict.NOT_REPRODUCED
+    return verdict, f"it is {min(ratios):.1f} to {max(ratios):.1f} times smaller, in {len(ratios)} cases"
+
+
+def no_improvement(method: str) -> Judge:
+    """That a variant of WHVI is better in no more than half of the numbers, by RMSE and MNLL."""
+
+    def judge(entries: Sequence[Entry]) -> Finding:
+        told, better, total = [], 0, 0
+        for metric in ("rmse", "mnll"):
+            found = {(who, dataset): mean for (who, dataset, _), mean in values(entries, metric=metric).items()}
+            pairs = [
+                (mean, found["whvi", dataset])
+                for (who, dataset), mean in found.items()
+                if who == method and ("whvi", dataset) in found
+            ]
+            wins = sum(other < ours for other, ours in pairs)
+            better, total = better + wins, total + len(pairs)
+            told.append(f"{wins} of {len(pairs)} by {label(metric)}")
+        if not total:
+            return Verdict.OPEN, ""
+        verdict = Verdict.REPRODUCED if 2 * better <= total else Verdict.NOT_REPRODUCED
+        return verdict, f"it is better in {', '.join(told)}"
+
+    return judge
+
+
 def nearest_to_truth(entries: Sequence[Entry]) -> Finding:
     """That WHVI is nearer to SGHMC than mean field and MC dropout."""
     found = {who: mean for (who, *_), mean in values(entries, metric="wasserstein").items()}
