@@ -37,7 +37,7 @@ class Everything(nn.Module):
         self.filters, self.signal = nn.Conv2d(8, 8, 3), nn.Conv1d(8, 16, 3)
         self.attended, self.gpt = Attended(), Conv1D(16, 16)
         self.packed, self.normed = QuantLinear(16, 16), weight_norm(nn.Linear(16, 16))
-        self.memory, self.pair = nn.LSTM(16, 16), nn.Bilinear(16, 16, 2)
+        self.memory, self.pair = nn.RNN(16, 16), nn.Bilinear(16, 16, 2)
         self.narrow, self.lazy = nn.Linear(16, 1), nn.LazyLinear(4)
         self.head = nn.Linear(16, 16, bias=False)
         self.head.weight = self.words.weight
@@ -61,7 +61,7 @@ def test_each_kind_is_found_and_the_report_says_it() -> None:
     assert report.numbers == sum(p.numel() for p in model.parameters() if p.requires_grad) == report.trained
     text = str(report)
     assert "packed: its weight is not read" in text
-    assert "memory (LSTM): LSTM has no delta here" in text
+    assert "memory (RNN): RNN has no delta here" in text
     assert "lazy (LazyLinear): lazy, with no shape yet" in text
     assert "narrow (Linear): its delta would have 64 numbers, its weight has 16" in text
     assert "normed (ParametrizedLinear): skipped" in text

@@ -162,8 +162,8 @@ def frozen() -> nn.Module:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: nn.LSTM(32, 32), "LSTM has no"),
-        (lambda: nn.GRU(32, 32), "GRU has no"),
+        (lambda: nn.RNN(32, 32), "RNN has no"),
+        (lambda: nn.LSTMCell(32, 32), "LSTMCell has no"),
         (lambda: nn.Conv3d(32, 32, 3), "Conv3d has no"),
         (lambda: nn.LazyLinear(32), "lazy"),
         (hooked, "hooks"),
@@ -337,8 +337,10 @@ def test_the_report_says_what_is_an_example() -> None:
         assert text in str(report)
     assert bayesianize(nn.MultiheadAttention(32, 4), init="prior").report.draws == "batch"
     assert bayesianize(nn.Conv2d(32, 32, 3), init="prior").report.draws == ""
-    assert "axis 0 of x for examples" in note_of(nn.LSTM(32, 32))
-    assert "axis 0" not in note_of(nn.LSTM(32, 32, batch_first=True))
+    for batch_first in (False, True):
+        left, replaced = (kind(32, 32, batch_first=batch_first) for kind in (nn.RNN, nn.LSTM))
+        notes = note_of(left), str(bayesianize(replaced, init="prior").report)
+        assert ["axis 0 of x for examples" in note for note in notes] == [not batch_first] * 2
 
 
 def test_a_rule_may_answer_with_numpys_truth() -> None:

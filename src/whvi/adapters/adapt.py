@@ -8,9 +8,8 @@ from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import is_lazy
 
-from whvi.adapters.attention import AdaptedAttention
 from whvi.adapters.recipe import Recipe
-from whvi.adapters.record import add, check_free
+from whvi.adapters.record import ADAPTED, add, check_free
 from whvi.adapters.report import Adapted, Report, Row
 from whvi.adapters.targets import Target, targets
 from whvi.convert.attention import BayesianAttention
@@ -20,6 +19,7 @@ from whvi.convert.matching import Rule, Selection
 from whvi.convert.rules import WITHOUT_TWIN
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
+from whvi.nn.recurrent import Recurrent
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 
@@ -47,8 +47,9 @@ def adapt(
     Args:
         model: trained, in any floating point or quantised; a quantised weight is never read.
         rule: which modules. None: nn.Linear, nn.Conv1d and nn.Conv2d and their transposes, nn.MultiheadAttention,
-            transformers' Conv1D and quantised linear layers, where the delta has fewer numbers than the weight; or a
-            type, a name or pattern, or several, or a function of (name, module), as for ``bayesianize``.
+            nn.LSTM, nn.GRU, transformers' Conv1D and quantised linear layers, where the delta has fewer numbers than
+            the weight; or a type, a name or pattern, or several, or a function of (name, module), as for
+            ``bayesianize``.
         skip: names, patterns and types to leave out.
         terms: T.
         posterior: of g, a Gaussian or "point".
@@ -103,7 +104,7 @@ def candidates(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for name, module in model.named_modules():
         if module in inside:
             continue
-        if isinstance(module, BayesianLayer | BayesianAttention):
+        if isinstance(module, BayesianLayer | BayesianAttention | Recurrent):
             inside |= set(module.modules())
         elif targets(module) or isinstance(module, (nn.Linear, *CONVOLUTIONS, *WITHOUT_TWIN)):
             inside |= set(module.modules())  # the output projection of attention is never called as a module
@@ -117,7 +118,7 @@ def obstacle(module: nn.Module) -> str:
     weights = targets(module)
     if not weights:
         return f"{type(module).__name__} has no delta here"
-    if isinstance(module, nn.MultiheadAttention) and type(module) not in (nn.MultiheadAttention, AdaptedAttention):
+    if isinstance(module, tuple(ADAPTED)) and type(module) not in {*ADAPTED, *ADAPTED.values()}:
         return f"{type(module).__name__} has a forward of its own, and no module for its projections"
     if any(target.weight is not None and target.weight.is_meta for target in weights.values()):
         return "its weight is on the meta device, without numbers; load the model's weights first"
@@ -141,7 +142,7 @@ def _numbers(target: Target) -> int:
 
 def _draws(module: nn.Module, wanted: str, linear: str, conv: str) -> str:
     """What the deltas of a module draw for."""
-    if isinstance(module, nn.MultiheadAttention):
+    if isinstance(module, tuple(ADAPTED)):
         return "batch" if wanted == "auto" else wanted
     return conv if isinstance(module, CONVOLUTIONS) else linear
 

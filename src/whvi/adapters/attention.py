@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from whvi.adapters.recipe import layers_of
 from whvi.adapters.targets import projections
-from whvi.convert.attention import PROJECTIONS, one_draw_per_sequence
+from whvi.convert.attention import PROJECTIONS
 from whvi.nn.beside import SLOT, plus
-from whvi.nn.draws import FRESH, Draw, PartsError, entry_of, fixed_draws
-from whvi.nn.ties import check_alone
+from whvi.nn.draws import Draw
+from whvi.nn.stand_in import Standing, draws_of_call, parts_of_call
 
 OUT = "out_proj.weight"
 
@@ -46,9 +46,9 @@ class AdaptedAttention(nn.MultiheadAttention):
             return super().forward(query, key, value, key_padding_mask, attn_mask=attn_mask, **options)
         axis = 0 if self.batch_first else 1
         sequences = query.shape[axis] if query.ndim == 3 else 1
-        draws = draws_for(delta, sequences)
+        draws = draws_of_call((layer for _, layer in layers_of(delta)), sequences)
         weights = sums(self, draws)
-        count = _parts(draws, sequences, query.ndim == 3)
+        count = parts_of_call(draws, sequences, query.ndim == 3)
         if count is None:
             return self._attend(weights, (query, key, value), key_padding_mask, attn_mask, options)
         # Of tensors of the batch their parts; what was one tensor stays one, which torch asks for.
@@ -71,24 +71,11 @@ class AdaptedAttention(nn.MultiheadAttention):
         mask: Tensor | None,
         options: Mapping[str, Any],
     ) -> tuple[Tensor, Tensor | None]:
-        """Torch's forward with other weights, which are named as the parameters are.
-
-        Nothing in the module changes for it, so that threads do not see each other's weights.
-        """
+        """Torch's forward with other weights, which are named as the parameters are."""
         inner = {name: weight for name, weight in weights.items() if name != OUT}
         stand_in: Any = Standing(self, out_proj=Standing(self.out_proj, weight=weights[OUT]), **inner)
         query, key, value = inputs
         return nn.MultiheadAttention.forward(stand_in, query, key, value, padding, attn_mask=mask, **options)
-
-
-class Standing:
-    """What stands in for a module: some attributes are other ones."""
-
-    def __init__(self, whose: nn.Module, **others: Any) -> None:
-        self.__dict__.update(others, whose=whose)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.whose, name)
 
 
 def sums(attention: nn.MultiheadAttention, draws: Mapping[nn.Module, Draw | None]) -> dict[str, Tensor]:
@@ -99,29 +86,3 @@ def sums(attention: nn.MultiheadAttention, draws: Mapping[nn.Module, Draw | None
     if joint is not None:
         return {"in_proj_weight": torch.cat(inner, -2), OUT: out}
     return {**{f"{name}_weight": weight for name, weight in zip(PROJECTIONS, inner, strict=False)}, OUT: out}
-
-
-def draws_for(delta: nn.Module, sequences: int) -> dict[nn.Module, Draw | None]:
-    """The draws of the layers in a call, which are fixed for it or fresh; one for each sequence, not for each token."""
-    with one_draw_per_sequence(delta, sequences):
-        fixed = fixed_draws() or {}
-    draws: dict[nn.Module, Draw | None] = {}
-    for _, layer in layers_of(delta):
-        draws[layer] = entry_of(layer, fixed, FRESH)
-        if draws[layer] is FRESH:
-            check_alone(layer)
-            draws[layer] = layer.draw()
-    return draws
-
-
-def _parts(draws: Mapping[nn.Module, Draw | None], sequences: int, batched: bool) -> int | None:
-    """Into how many parts the batch falls, each with a draw of its own; None where there is one draw, or the mean."""
-    several = [draw for draw in draws.values() if draw is not None and draw.shape]
-    if not several:
-        return None
-    (count,), rows = several[0].shape or (1,), several[0].rows
-    if not batched or sequences % (count * rows):
-        raise PartsError(
-            f"query has {sequences} sequences, but its batch must be {count} equal parts, one for each draw; repeat it"
-        )
-    return count

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from whvi.adapters.attention import sums
 from whvi.adapters.recipe import layers_of
 from whvi.adapters.record import record_of, unload
+from whvi.adapters.recurrent import recurrent_sums
 from whvi.adapters.targets import targets
 from whvi.convert.dense import plain_draws
 from whvi.convert.layers import transposed
@@ -56,6 +57,8 @@ def _merged(path: str, module: nn.Module, draws: Draws) -> dict[str, Tensor]:
     own = dict(module.named_parameters())
     if isinstance(module, nn.MultiheadAttention):
         found = sums(module, draws)
+    elif isinstance(module, nn.RNNBase):
+        found = recurrent_sums(module, draws)
     else:
         (slot,) = (slot for name, _, slot in slots(module) if not name)
         assert slot.delta is not None

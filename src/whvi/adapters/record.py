@@ -6,9 +6,16 @@ from torch import nn
 
 from whvi.adapters.attention import AdaptedAttention
 from whvi.adapters.recipe import Recipe, device_of
+from whvi.adapters.recurrent import AdaptedGRU, AdaptedLSTM
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.beside import SLOT, Slot, slots
 
+ADAPTED: dict[type[nn.Module], type[nn.Module]] = {
+    nn.MultiheadAttention: AdaptedAttention,
+    nn.LSTM: AdaptedLSTM,
+    nn.GRU: AdaptedGRU,
+}
+"""What the classes of modules that read their weights are changed to."""
 _RECORD = "whvi_adapters"
 
 
@@ -67,8 +74,8 @@ def add(model: nn.Module, name: str, recipe: Recipe, deltas: dict[str, nn.Module
         module = modules[path]
         slot = getattr(module, SLOT) if SLOT in dict(module.named_children()) else Slot(module)
         slot.waiting[name] = delta.train(module.training)
-        if type(module) is nn.MultiheadAttention:
-            module.__class__ = AdaptedAttention
+        if type(module) in ADAPTED:
+            module.__class__ = ADAPTED[type(module)]
     for path, part in modules.items():
         if getattr(part, "use_nested_tensor", False) is True and any(slots(part)):
             part.use_nested_tensor = False
@@ -117,8 +124,9 @@ def unload(model: nn.Module) -> nn.Module:
     use(model, None)
     for _, module, slot in slots(model):
         slot.leave(module)
-        if type(module) is AdaptedAttention:
-            object.__setattr__(module, "__class__", nn.MultiheadAttention)
+        for plain, adapted in ADAPTED.items():
+            if type(module) is adapted:
+                object.__setattr__(module, "__class__", plain)
     modules = dict(model.named_modules())
     for path in record.nested:
         if path in modules:

@@ -12,6 +12,7 @@ from whvi.convert.attention import PROJECTIONS, BayesianAttention
 from whvi.convert.layers import CONVOLUTIONS, transposed, twin_of
 from whvi.nn import BayesianLayer, WHVILinear
 from whvi.nn.geometry import geometry_of
+from whvi.nn.recurrent import matrices
 from whvi.nn.structured import StructuredLayer
 
 
@@ -37,13 +38,15 @@ class Target(NamedTuple):
 
 
 def targets(module: nn.Module) -> dict[str, Target]:
-    """The weights of a module: one, "", or those of the projections of attention; none if it can have no delta."""
+    """The weights of a module: one, "", or those of attention and recurrent networks; none if it can have no delta."""
     if isinstance(module, BayesianLayer | BayesianAttention):
         return {}
     if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
         return {}
     if isinstance(module, nn.MultiheadAttention):
         return dict(zip(PROJECTIONS, map(_matrix, projections(module)), strict=True))
+    if isinstance(module, nn.LSTM | nn.GRU):
+        return {name: _matrix(module.get_parameter(f"weight_{name}")) for name in matrices(module)}
     if isinstance(module, CONVOLUTIONS):
         return {"": _filters(module)}
     sizes = linear_sizes(module)

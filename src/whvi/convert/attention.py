@@ -1,6 +1,6 @@
 """Attention whose four projections are Bayesian layers, with the interface of nn.MultiheadAttention."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -8,12 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, scaled_dot_product_attention
 
-from whvi.convert.layers import Maker
+from whvi.convert.layers import Made, Maker
 from whvi.errors import DtypeError, ShapeError
-from whvi.nn.base import BayesianLayer
-from whvi.nn.draws import Draw, Draws, fixed_draws, fixing
-from whvi.nn.ties import check_alone
-from whvi.ops import draw_seed
+from whvi.nn.draws import Draws
+from whvi.nn.stand_in import one_draw_per_sequence
 from whvi.ops.torch_private import answer_as
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
@@ -76,7 +74,7 @@ class BayesianAttention(nn.Module):
         whole = (sequences * self.num_heads, queries, keys)
         _check_mask("key_padding_mask", key_padding_mask, (sequences, keys) if batched else (keys,))
         _check_mask("attn_mask", attn_mask, whole[1:], whole)
-        with one_draw_per_sequence(self, sequences):
+        with one_draw_per_sequence(self.children(), sequences):
             q, k, v = (self._heads(x) for x in (self.q_proj(query), self.k_proj(key), self.v_proj(value)))
             mask = self._mask(key_padding_mask, attn_mask, q, keys)
             mixed, weights = self._attend(q, k, v, mask, need_weights)
@@ -126,22 +124,6 @@ class BayesianAttention(nn.Module):
         return f"{self.embed_dim}, heads={self.num_heads}, batch_first={self.batch_first}"
 
 
-def one_draw_per_sequence(attention: nn.Module, sequences: int) -> AbstractContextManager[Draws]:
-    """For a block, the draws of layers in a module that would draw for each token: one for each sequence instead."""
-    fixed: Draws = fixed_draws() or {}
-    draws: dict[nn.Module, Draw | None] = {}
-    for layer in attention.children() if sequences else ():
-        if not isinstance(layer, BayesianLayer):
-            continue
-        if layer not in fixed:
-            if layer.draws == "example":
-                check_alone(layer)
-                draws[layer] = Draw(draw_seed(device=next(layer.parameters()).device), (sequences,))
-        elif (draw := fixed[layer]) is not None and draw.shape is None:
-            draws[layer] = Draw(draw.seed, (sequences,), shared=draw.shared)
-    return fixing(draws)
-
-
 def split_projections(attention: nn.MultiheadAttention) -> list[tuple[Tensor, Tensor | None]]:
     """Weight and bias of the four projections, in the order of ``PROJECTIONS``."""
 
@@ -163,13 +145,17 @@ def make_attention(attention: nn.MultiheadAttention, maker: Maker) -> tuple[Baye
     """The Bayesian twin, and how far its mean weights are from the dense ones, all four together."""
     projections = split_projections(attention)
     made = [maker.linear(weight, bias) for weight, bias in projections]
+    return BayesianAttention(attention, *(one.layer for one in made)), joint_error([w for w, _ in projections], made)
+
+
+def joint_error(weights: Sequence[Tensor], made: Sequence[Made]) -> float | None:
+    """How far the mean weights of layers are from dense ones, all together."""
     errors = [one.error for one in made if one.error is not None]
     if not errors:
-        return BayesianAttention(attention, *(one.layer for one in made)), None
-    sizes = [float(weight.detach().double().square().sum()) for weight, _ in projections]
+        return None
+    sizes = [float(weight.detach().double().square().sum()) for weight in weights]
     missed = sum(error**2 * size for error, size in zip(errors, sizes, strict=True))
-    error = sqrt(missed / sum(sizes)) if any(sizes) else 0.0
-    return BayesianAttention(attention, *(one.layer for one in made)), error
+    return sqrt(missed / sum(sizes)) if any(sizes) else 0.0
 
 
 def dense_attention(attention: BayesianAttention, draws: Draws) -> nn.MultiheadAttention:

@@ -12,6 +12,7 @@ from whvi.convert.attention import make_attention
 from whvi.convert.conversion import Conversion, remember
 from whvi.convert.layers import Maker, Options, count_parameters, transposed
 from whvi.convert.matching import Rule
+from whvi.convert.recurrent import make_recurrent
 from whvi.convert.report import Converted, Report, Row
 from whvi.convert.rules import Choice, Rules
 from whvi.errors import ArgumentError, InputTypeError
@@ -58,10 +59,10 @@ def bayesianize(
 
     Args:
         model: any nn.Module. Dtype, device, training flags and ties stay; what cannot be replaced stays, with a note.
-        rule: which layers. None: nn.Linear, nn.MultiheadAttention, nn.Conv1d and nn.Conv2d and their transposes and
-            transformers' Conv1D, where that saves parameters; a type or several; a name or pattern of names
-            (``"layers.*.linear1"``; a name stands for all below it) or several; or a function of (name, module) that
-            gives True, False, or the layer to put there.
+        rule: which layers. None: nn.Linear, nn.MultiheadAttention, nn.LSTM, nn.GRU, nn.Conv1d and nn.Conv2d and their
+            transposes and transformers' Conv1D, where that saves parameters; a type or several; a name or pattern of
+            names (``"layers.*.linear1"``; a name stands for all below it) or several; or a function of (name, module)
+            that gives True, False, or the layer to put there.
         posterior, bias, structure, scales, prior_variance, share_g, terms, layout, block: as for ``WHVILinear``; biases
             start at the dense ones, and frozen ones stay numbers.
         pad_to: as for ``WHVILinear``, but "power_of_two" by default: on blocks of such a side a pretrained weight is
@@ -173,6 +174,8 @@ def _make(choice: Choice, maker: Maker) -> tuple[nn.Module, float | None]:
     try:
         if isinstance(module, nn.MultiheadAttention):
             return make_attention(module, maker)
+        if isinstance(module, nn.RNNBase):
+            return make_recurrent(module, maker)
         if isinstance(module, nn.Linear):
             return maker.linear(module.weight, module.bias)
         if transposed(module):
@@ -197,6 +200,8 @@ def _rows(choices: list[Choice], made: dict[nn.Module, tuple[nn.Module, float | 
             continue
         new, error = made[module]
         after, with_whom = _count(new, name, seen)
+        if isinstance(module, RNNBase) and not module.batch_first:
+            with_whom = _TIME_FIRST
         rows.append(Row(name, kind, shape, before, after, error, with_whom, True))
     return tuple(rows)
 

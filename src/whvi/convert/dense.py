@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from whvi.convert.attention import BayesianAttention, dense_attention
 from whvi.convert.bayesianize import exchange
 from whvi.convert.conversion import forget
+from whvi.convert.recurrent import dense_recurrent
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.beside import slots
@@ -16,6 +17,7 @@ from whvi.nn.conv1d import OneAxis
 from whvi.nn.draws import Draw, Draws
 from whvi.nn.geometry import ConvGeometry, TransposedGeometry, geometry_of
 from whvi.nn.model import bayesian_layers
+from whvi.nn.recurrent import Recurrent
 from whvi.nn.structured import StructuredLayer
 from whvi.nn.ties import tied
 from whvi.nn.together import in_separate_passes
@@ -54,6 +56,9 @@ def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None 
         if isinstance(module, BayesianAttention) and all(isinstance(p, BayesianLayer) for p in module.children()):
             new[module] = dense_attention(module, draws)
             inside |= set(module.children())
+        elif isinstance(module, Recurrent):
+            new[module] = dense_recurrent(module, draws)
+            inside |= set(module.modules())
         elif isinstance(module, BayesianLayer) and module not in inside:
             new[module] = ties.keep(module, _plain(module, draws[module]))
     plain = in_separate_passes(exchange(model, new, inplace=False))

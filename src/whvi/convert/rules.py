@@ -11,10 +11,12 @@ from torch.nn.utils.parametrize import is_parametrized
 from whvi.convert.attention import BayesianAttention, split_projections
 from whvi.convert.layers import CONVOLUTIONS, Options, count_parameters, size_after, transposed
 from whvi.convert.matching import Rule, Selection
+from whvi.convert.recurrent import matrix
 from whvi.nn.base import BayesianLayer
+from whvi.nn.recurrent import RECURRENT, Recurrent, matrices
 from whvi.ops.torch_private import hooked, runs_as
 
-REPLACEABLE: tuple[type[nn.Module], ...] = (nn.Linear, *CONVOLUTIONS, nn.MultiheadAttention)
+REPLACEABLE: tuple[type[nn.Module], ...] = (nn.Linear, *CONVOLUTIONS, nn.MultiheadAttention, *RECURRENT)
 """What has a Bayesian twin."""
 WITHOUT_TWIN: tuple[type[nn.Module], ...] = (nn.Conv3d, nn.ConvTranspose3d, RNNBase, RNNCellBase, nn.Bilinear)
 """What has none."""
@@ -74,7 +76,7 @@ def layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for name, module in model.named_modules():
         if module in inside:
             continue
-        if isinstance(module, (BayesianLayer, BayesianAttention)) or is_parametrized(module):
+        if isinstance(module, (BayesianLayer, BayesianAttention, Recurrent)) or is_parametrized(module):
             inside |= set(module.modules())
         if isinstance(module, listed) or transposed(module):
             inside |= set(module.modules())  # the output projection of attention is never called as a module
@@ -82,9 +84,11 @@ def layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def as_layers(module: nn.Module) -> list[nn.Module]:
-    """The layers that a module stands for, to be measured: itself, or the four projections of attention."""
+    """The layers that a module stands for, to be measured: itself, or one for each of its matrices."""
     if isinstance(module, nn.MultiheadAttention):
         pairs = split_projections(module)
+    elif isinstance(module, nn.RNNBase):
+        pairs = [matrix(module, name) for name in matrices(module)]
     elif transposed(module):
         pairs = [(module.get_parameter("weight").mT, module.get_parameter("bias"))]
     else:
@@ -109,6 +113,8 @@ def obstacle(module: nn.Module) -> str:
         if module.bias_k is not None or module.add_zero_attn:
             return "add_bias_kv and add_zero_attn are not supported"
         weights: list[Any] = [weight for weight, _ in split_projections(module)]
+    elif isinstance(module, nn.RNNBase):
+        weights = [module.get_parameter(f"weight_{name}") for name in matrices(module)]
     else:
         weights = [module.weight]
     if not all(isinstance(weight, nn.Parameter) for weight in weights):
@@ -148,7 +154,7 @@ def _torn(module: nn.Module, owners: dict[Tensor, set[nn.Module]], going: dict[n
 
 def _alike(one: nn.Module, other: nn.Module) -> bool:
     """Two layers that can share a posterior."""
-    if any(isinstance(module, nn.MultiheadAttention) or transposed(module) for module in (one, other)):
+    if any(isinstance(module, nn.MultiheadAttention | nn.RNNBase) or transposed(module) for module in (one, other)):
         return False
     return isinstance(one, nn.Linear) == isinstance(other, nn.Linear) and (
         getattr(one, "groups", 1) == getattr(other, "groups", 1)

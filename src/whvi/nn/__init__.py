@@ -12,9 +12,12 @@ from whvi.nn.linear import WHVIColumn, WHVILinear
 from whvi.nn.mean_field import MeanFieldConv2d, MeanFieldLinear
 from whvi.nn.model import kl, mean_mode, sampling
 from whvi.nn.outputs import WithOutput
+from whvi.nn.recurrent import WHVIGRU, WHVILSTM
 from whvi.nn.together import share_g
 
 __all__ = [
+    "WHVIGRU",
+    "WHVILSTM",
     "BayesianLayer",
     "Draw",
     "FullCovarianceLinear",

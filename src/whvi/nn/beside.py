@@ -55,7 +55,7 @@ def add_delta(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], 
     path reads weights instead of calling modules, call those that have one.
     """
     delta: nn.Module | None = getattr(module, SLOT).delta
-    if delta is None or isinstance(module, nn.MultiheadAttention):  # which adds its deltas to its weights
+    if delta is None or isinstance(module, nn.MultiheadAttention | nn.RNNBase):  # they add deltas to their weights
         return output
     if not isinstance(output, Tensor):
         raise UnsupportedError(

@@ -120,6 +120,20 @@ def runs_as(module: nn.Module, kind: type[nn.Module]) -> bool:
     return all(getattr(type(module), name, None) is getattr(kind, name, None) for name in ("forward", "_conv_forward"))
 
 
+def flat_weights(network: nn.RNNBase, weights: list[Tensor]) -> dict[str, Any]:
+    """The attribute, by its name, from which the forward pass of nn.LSTM or nn.GRU takes all weights.
+
+    Reason: they are pure functions of a private list, so that a stand-in with another list runs torch's own forward and
+    leaves the network as it is. Without it: an error.
+    """
+    if not hasattr(network, "_flat_weights"):
+        raise UnsupportedError(
+            f"{type(network).__name__} of torch {torch.__version__} has no list of its weights; use a version of torch "
+            "that docs/guarantees.md lists, or leave recurrent networks as they are"
+        )
+    return {"_flat_weights": weights}
+
+
 def answer_as(new: nn.Module, attention: nn.MultiheadAttention) -> None:
     """Give a module that stands in for attention what torch's own encoder layers ask of it.
 
