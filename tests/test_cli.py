@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import whvi
 from whvi import cli
@@ -86,3 +87,29 @@ def test_missing_extra_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, missing, None)
     assert terminal("doctor") == 2
     assert terminal.err == "whvi: the command line needs its extra, install it with: pip install 'whvi[cli]'\n"
+
+
+def test_help_starts_with_tables(terminal: Terminal) -> None:
+    assert terminal("--help") == 0
+    headings = [terminal.out.index(f" {heading} ") for heading in cli.HEADINGS]
+    assert headings == sorted(headings)
+
+
+def test_every_output_has_one_spelling() -> None:
+    """``-o`` and ``--out`` wherever a command writes something."""
+    commands = [get_command(cli.build_app())]
+    written = []
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        written += [parameter.opts for parameter in command.params if parameter.name == "out"]
+    assert len(written) >= 7
+    assert all(sorted(opts) == ["--out", "-o"] for opts in written)
+
+
+def test_shells_complete_commands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in {"_WHVI_COMPLETE": "complete_bash", "COMP_WORDS": "whvi pre", "COMP_CWORD": "1"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as leaving:
+        cli.build_app()(prog_name="whvi")
+    assert (leaving.value.code, capsys.readouterr().out.split()) == (0, ["predict"])

@@ -19,7 +19,7 @@ from whvi import cli
 from whvi.predictive import Prediction
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "examples/README.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^( *)```(?P<head>[^\n`]*)\n(?P<body>.*?)^\1```$", flags=re.MULTILINE | re.DOTALL)
 ENVIRONMENT = re.compile(r"[A-Z_]+=")
 
@@ -68,10 +68,10 @@ def test_python_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.Monkey
         exec(compile("\n" * line + body, str(ROOT / page), "exec"), names)
 
 
-def test_the_readmes_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it says: stopped or not, the same lines go on from the checkpoint."""
+def test_the_run_of_the_first_page_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it says: interrupted or not, the same lines resume from the checkpoint."""
     monkeypatch.chdir(tmp_path)
-    body = next(body for _, body in blocks(ROOT / "README.md", "python") if "Checkpoint(" in body)
+    body = next(body for _, body in blocks(ROOT / "docs/start.md", "python") if "Checkpoint(" in body)
     means = []
     for _ in range(2):
         names: dict[str, object] = {}

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from typer import Typer
+    from typer.models import CommandInfo
 
+HEADINGS = TABLES, CHECK, PAPER = "Tables", "This installation", "The paper's experiments"
+"""Of ``whvi --help``, in their order; commands of other packages come last."""
 FALLBACK_NOTE = """\
 The native kernel does NOT run; the pure-torch fallback does: the same mathematics, slower.
 Reason: {reason}
@@ -61,22 +64,27 @@ def build_app() -> "Typer":
     import typer
 
     app = typer.Typer(
-        help="Walsh-Hadamard variational inference: the state of the installation, and what installed packages add, "
-        "such as training, benchmarks and the paper's tables and figures.",
+        help="Bayesian neural networks that say how sure they are.\n\n"
+        "Start with a table: whvi fit TABLE.csv --target COLUMN. Every command has --help with an example.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
     )
 
     app.callback()(lambda: None)  # with one command only, typer would otherwise drop its name
 
-    @app.command(epilog="Example: whvi doctor")
+    @app.command(epilog="Example: whvi doctor", rich_help_panel=CHECK)
     def doctor() -> None:
-        """Say which kernel runs and why, with threads and versions. Exit code 1 when the fallback runs."""
+        """Check the installation: kernel, threads, versions. Exit code 1 when the fallback runs."""
         raise typer.Exit(run_doctor())
 
     add_commands(app)
+    app.registered_commands.sort(key=_place)
     return app
+
+
+def _place(info: "CommandInfo") -> int:
+    """Of a command in the help: by its heading."""
+    return HEADINGS.index(info.rich_help_panel) if info.rich_help_panel in HEADINGS else len(HEADINGS)
 
 
 def add_commands(app: "Typer") -> None:

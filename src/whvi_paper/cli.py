@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from whvi.cli import CHECK, PAPER
 from whvi.errors import ArgumentError, MissingPackageError, WhviError
 from whvi_paper.jobs import Job
 
@@ -54,11 +55,13 @@ def _add_own(app: typer.Typer) -> None:
     from whvi_paper.networks.command import summary
     from whvi_paper.report.commands import add_commands as add_report
 
-    app.command("reproduce", epilog="Example: whvi reproduce uci-regression --profile quick --only yacht")(reproduce)
-    app.command("demo", epilog="Example: whvi demo --out out/demo")(demo)
-    app.command("train", epilog="Example: whvi train alexnet --epochs 30")(train)
-    app.command("bench", epilog="Example: whvi bench --quick --out out/bench")(bench)
-    app.command("summary", epilog="Example: whvi summary alexnet")(summary)
+    app.command(
+        "reproduce", rich_help_panel=PAPER, epilog="Example: whvi reproduce uci-regression --profile quick --only yacht"
+    )(reproduce)
+    app.command("demo", rich_help_panel=CHECK, epilog="Example: whvi demo -o out/demo")(demo)
+    app.command("train", rich_help_panel=PAPER, epilog="Example: whvi train alexnet --epochs 30")(train)
+    app.command("bench", rich_help_panel=CHECK, epilog="Example: whvi bench --quick -o out/bench")(bench)
+    app.command("summary", rich_help_panel=PAPER, epilog="Example: whvi summary alexnet")(summary)
     add_report(app)
     add_datasets(app)
 
@@ -76,9 +79,9 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the page that is made, and for checkpoints.")] = Path(
-        "out/paper"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the page that is made, and for checkpoints.")
+    ] = Path("out/paper"),
     processes: Annotated[
         int | None, typer.Option(help="At once; default as many as fill the processors.", min=1)
     ] = None,
@@ -89,9 +92,9 @@ def reproduce(
         typer.Option(help="Jobs with this word in their label: a method, data, 2x128. Several words mean 'and'."),
     ] = None,
 ) -> None:
-    """Compute a table or figure of the paper again: only what is missing, in parallel, and show it.
+    """Compute a table or figure of the paper: only the runs that are missing, in parallel.
 
-    Ctrl-C loses nothing but some steps of the jobs at work; the same command goes on.
+    Ctrl-C loses only some steps of the running jobs; the same command resumes.
     """
     from whvi_paper import recipe
     from whvi_paper.exhibits import EXHIBITS, WITH_PROTOCOL, find, show
@@ -131,14 +134,16 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("interrupted; what is done is kept, and the same command goes on", err=True)
+        typer.echo("interrupted; finished work is kept, and the same command resumes", err=True)
         raise typer.Exit(130) from None
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture, the page and the records.")] = Path("out/demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the picture, the page and the records.")] = Path(
+        "out/demo"
+    ),
 ) -> None:
-    """Fit five Bayesian networks to a toy problem, in a minute or two, and show what they believe."""
+    """Fit five Bayesian networks to a toy problem and draw what they predict, in a minute or two."""
     from whvi_paper.demo import run
 
     with stoppable():
@@ -148,9 +153,9 @@ def demo(
 
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and repetitions.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the table and the plot.")] = Path("out/bench"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table and the plot.")] = Path("out/bench"),
 ) -> None:
-    """Measure the transform and its chain against memcpy, matmul and other ways to compute them."""
+    """Measure the speed of the transform against memcpy, matmul and others on this machine."""
     from whvi_paper.bench import run
 
     run(quick, out)

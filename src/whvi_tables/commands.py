@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from whvi.cli import printable
+from whvi.cli import TABLES, printable
 from whvi.errors import ArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
@@ -25,15 +25,19 @@ INTERRUPTED = 130
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to an app."""
-    app.command("fit", epilog="Example: whvi fit houses.csv --target price --out houses")(fit)
-    app.command("predict", epilog="Example: whvi predict houses new.csv -o predictions.csv --level 0.95")(predict)
+    app.command("fit", rich_help_panel=TABLES, epilog="Example: whvi fit houses.csv --target price -o houses")(fit)
+    app.command(
+        "predict", rich_help_panel=TABLES, epilog="Example: whvi predict houses new.csv -o predictions.csv --level 0.95"
+    )(predict)
 
 
 def fit(
     data: Annotated[Path, typer.Argument(help="A table: .csv, .tsv, also with .gz, or .parquet.")],
     target: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     task: Annotated[str | None, typer.Option(help="auto, regression or classification. Default: auto.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the model and its report. Default: model.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the model and its report. Default: model.")
+    ] = None,
     test_share: Annotated[float | None, typer.Option(help="Share of rows that judge the model. Default: 0.2.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given again.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in TOML; options given here win.")] = None,
@@ -42,7 +46,7 @@ def fit(
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same model. Default: 0.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the model in --out.")] = False,
 ) -> None:
-    """Learn to predict a column of a table, with calibrated uncertainty.
+    """Fit a model that predicts a column of a table, with calibrated uncertainty.
 
     Says what it made of each column, holds some rows out to judge the model, and writes a folder with the model
     and report.html.
@@ -90,10 +94,10 @@ def predict(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file that is there.")] = False,
 ) -> None:
-    """Predict new rows of a table: one line for each, in the same order.
+    """Predict new rows with a fitted model: mean and interval, or class and probabilities.
 
-    A regression gives mean, std and the ends of an interval; a classification the class, the probability of each, and
-    the entropy.
+    One line for each row, in the same order. Regression: mean, std and the ends of an interval. Classification: the
+    class, the probability of each class, and the entropy.
     """
     with friendly():
         from rich.console import Console

@@ -79,8 +79,8 @@ def test_results_as_json_have_the_fields_that_others_read(shown: list[Shown]) ->
     assert naval["paper_corrected"] == pytest.approx(naval["paper_mean"] + 2 * 0.0932, abs=1e-4)
 
 
-def test_the_readme_has_the_numbers_of_the_records(shown: list[Shown]) -> None:
-    text = (ROOT / "README.md").read_text()
+def test_the_page_about_the_paper_has_the_numbers_of_the_records(shown: list[Shown]) -> None:
+    text = (ROOT / "docs/paper.md").read_text()
     cells = {(cell.dataset, cell.metric): cell for cell in entries(shown, "uci-regression")}
     for dataset in printed.REGRESSION_DATASETS:
         rmse, mnll = cells[dataset, "rmse"], cells[dataset, "mnll"]
@@ -90,8 +90,8 @@ def test_the_readme_has_the_numbers_of_the_records(shown: list[Shown]) -> None:
         assert row in text, row
 
 
-def test_the_readme_has_the_convolutional_networks(shown: list[Shown]) -> None:
-    text = (ROOT / "README.md").read_text()
+def test_the_page_about_the_paper_has_the_convolutional_networks(shown: list[Shown]) -> None:
+    text = (ROOT / "docs/paper.md").read_text()
     cells = {(cell.model, cell.metric): cell for cell in entries(shown, "convnets") if cell.n}
     assert cells
     for model in {model for model, _ in cells}:

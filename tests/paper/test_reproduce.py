@@ -235,7 +235,7 @@ def test_after_ctrl_c_and_a_kill_the_same_command_goes_on(terminal: Terminal) ->
     wait_for(store.path(NAME))
     code, err = session.end(signal.SIGINT, everyone=True)
     assert code == 130
-    assert re.fullmatch(r"job 0: .* s\ninterrupted; what is done is kept, and the same command goes on\n", err)
+    assert re.fullmatch(r"job 0: .* s\ninterrupted; finished work is kept, and the same command resumes\n", err)
     assert_gone(workers)
     assert [bool(store.missing(job)) for job in jobs] == [False, True, True, True]
     cancelled = store.failed_path(NAME).read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What this room adds to the command line: ``whvi datasets list | fetch | check``."""
+"""What this package adds to the command line: ``whvi datasets list | fetch | check``."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from whvi.cli import PAPER
 from whvi_paper.data import fetching
 from whvi_paper.data.catalogue import DATASETS, named
 from whvi_paper.data.dataset import Dataset
@@ -18,8 +19,8 @@ COLUMNS = ("name", "task", "rows", "features", "outputs", "found")
 
 def add_commands(app: typer.Typer) -> None:
     """Add the group ``datasets`` to the app."""
-    group = typer.Typer(no_args_is_help=True, help="The datasets of the paper: which there are, and where.")
-    app.add_typer(group, name="datasets")
+    group = typer.Typer(no_args_is_help=True, help="List, fetch and check the datasets of the paper.")
+    app.add_typer(group, name="datasets", rich_help_panel=PAPER)
 
     @group.command("list", epilog="Example: whvi datasets list --verbose")
     def list_command(

@@ -42,14 +42,16 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="Folder for weights, checkpoint and curve. Default: out/train/MODEL-TREATMENT-epochsN-seedN.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Train a convolutional network on images and measure it on those that were kept apart.
+    """Train a convolutional network on images and measure it on held-out images.
 
-    There is a checkpoint after each epoch and at Ctrl-C; the same command goes on from it. Several processes share each
+    There is a checkpoint after each epoch and at Ctrl-C; the same command resumes from it. Several processes share each
     batch under torchrun: torchrun --nproc-per-node 2 --no-python whvi train alexnet
     """
     from whvi.inference.distributed import launched, team

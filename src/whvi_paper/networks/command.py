@@ -14,7 +14,7 @@ def summary(
     treatment: Annotated[str | None, typer.Option(help="Only this one, layer by layer.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
 ) -> None:
-    """Parameters of the convolutional networks under each treatment of their weights."""
+    """Count the parameters of the convolutional networks."""
     from whvi_paper.networks.counts import by_layer, by_model, by_treatment
 
     if model is None and treatment is not None:

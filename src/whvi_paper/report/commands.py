@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from whvi.cli import PAPER
 from whvi.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -23,27 +24,33 @@ Profile = Annotated[str, typer.Option(help="Whose records are shown: recipe, pap
 def add_commands(app: typer.Typer) -> None:
     """Add both commands to the app."""
 
-    @app.command("report", epilog="Example: whvi report --out out/report/index.html --markdown docs/results.md")
+    @app.command(
+        "report",
+        rich_help_panel=PAPER,
+        epilog="Example: whvi report -o out/report/index.html --markdown docs/results.md",
+    )
     def report(
         results: Results = None,
         profile: Profile = "recipe",
-        out: Annotated[Path, typer.Option(help="The page that is written.")] = Path("out/report/index.html"),
+        out: Annotated[Path, typer.Option("--out", "-o", help="The page that is written.")] = Path(
+            "out/report/index.html"
+        ),
         markdown: Annotated[
             Path | None, typer.Option(help="Also write this Markdown file, with its figures in a folder beside it.")
         ] = None,
     ) -> None:
-        """Show all exhibits beside the paper's numbers, in one page that needs no network."""
+        """Write one page with all results beside the paper's numbers."""
         typer.echo(f"report: {write(find(results, profile), out, markdown)}")
         if markdown is not None:
             typer.echo(f"markdown: {markdown}")
 
-    @app.command("results", epilog="Example: whvi results --json > results.json")
+    @app.command("results", rich_help_panel=PAPER, epilog="Example: whvi results --json > results.json")
     def published(
         results: Results = None,
         profile: Profile = "recipe",
         json: Annotated[bool, typer.Option("--json", help="Print a list of objects for other programs.")] = False,
     ) -> None:
-        """List every published number with the paper's."""
+        """List every published number beside the paper's."""
         show(find(results, profile), json)
 
 
