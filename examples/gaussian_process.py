@@ -15,7 +15,7 @@ from whvi.likelihoods import Gaussian
 from whvi.models import RandomFeatureGP
 from whvi.predictive.plots import plot_bands
 
-STEPS = 10 if "--quick" in sys.argv else 800
+STEPS, SAMPLES = (3, 4) if "--quick" in sys.argv else (800, 128)
 
 torch.manual_seed(0)
 x = torch.cat([torch.rand(40, 1) * 2 - 3, torch.rand(40, 1) * 2 + 1])
@@ -39,7 +39,7 @@ cases = {"full": ("full", False), "WHVI": ("whvi", False), "WHVI, fixed scales":
 print(f"{'':22}{'parameters':>11}{'noise (0.1)':>13}{'std in the gap':>16}")
 for axis, (name, (posterior, fixed)) in zip(figure.subplots(1, 3, sharey=True), cases.items(), strict=True):
     gp, likelihood = process(posterior, fixed)
-    prediction = whvi.predict(gp, grid, samples=128, likelihood=likelihood, seed=0)
+    prediction = whvi.predict(gp, grid, samples=SAMPLES, likelihood=likelihood, seed=0)
     bands = {level: prediction.interval(level) for level in (0.5, 0.95)}
     plot_bands(grid, prediction.mean, bands, data=(x, y), functions=prediction.samples(4), axis=axis)
     axis.set_title(name)

@@ -18,7 +18,7 @@ from whvi.nn import WHVIConv2d, WHVILinear
 from whvi.predictive import ece, selective_curve
 from whvi.predictive.plots import plot_selective
 
-STEPS = 3 if "--quick" in sys.argv else 800
+STEPS, SAMPLES = (2, 2) if "--quick" in sys.argv else (800, 32)
 
 torch.manual_seed(0)
 digits = load_digits()
@@ -34,7 +34,7 @@ model = nn.Sequential(
 result = whvi.fit(
     model, Categorical(10), (x[train], y[train]), steps=STEPS, algorithm=SVI(2e-2, schedule=OneCycle(STEPS)), seed=0
 )
-prediction = result.predict(x[test], samples=32, seed=0)
+prediction = result.predict(x[test], samples=SAMPLES, seed=0)
 wrong = (prediction.mean.argmax(1) != y[test]).double()
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters, error {wrong.mean():.1%}, "
       f"MNLL {prediction.mnll(y[test]):.3f}, ECE {ece(prediction.mean, y[test]):.3f}")  # fmt: skip
