@@ -4,32 +4,22 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-import whvi
-from whvi.adapters import adapt, load_adapter, save_adapter
+from saved import KINDS, Kind
 from whvi.errors import CheckpointError, WhviError
-from whvi.inference import Checkpoint, Progress
 from whvi.io import canonical, checkpoint, manifest
 from whvi.io import folder as sealed
 from whvi.io.forged import check_stated
-from whvi.likelihoods import Gaussian
-from whvi.nn import WHVILinear
-from whvi.sklearn import WHVIClassifier, WHVIRegressor
-from whvi_tables import folder
-from whvi_tables.fitting import fit_table
-from whvi_tables.reading import Table
-from whvi_tables.settings import Settings
+from whvi.sklearn import WHVIClassifier
 
 BAD: list[Any] = [
     None, True, -1, 0, 2, 10**6, 10**9, 10**18, 10**400, -0.5, float("nan"), float("inf"), 1e300, "", "x", "U99999999",
@@ -39,64 +29,6 @@ BAD: list[Any] = [
 SECONDS, BYTES = 1.0, 64 << 20
 SHARE = int(os.environ.get("WHVI_FORGERIES", 60))
 """Forgeries of each kind that the suite tries: a sample of all, a few thousand."""
-
-
-class Kind(NamedTuple):
-    """Something that is saved to a folder."""
-
-    make: Callable[[Path], None]
-    load: Callable[[Path], Any]
-    places: tuple[str, ...]
-    """Folders below it that are checkpoints, and files of JSON under a checksum."""
-
-
-X = np.random.RandomState(0).randn(40, 3)
-QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 5, "random_state": 0, "samples": 2}
-
-
-def base() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 16))
-
-
-def make_table(path: Path) -> None:
-    frame = pd.DataFrame({"x": X[:, 0], "town": ["Ulm", "Bonn"] * 20, "day": "2024-05-01", "y": X[:, 1]})
-    frame.loc[:9, "day"] = "2023-01-09"
-    folder.save(fit_table(Table(frame), Settings("y", steps=5, hidden=(8,)), lambda _: None), path)
-
-
-def run(path: Path) -> None:
-    """Three steps with a checkpoint, or what is left of them."""
-    data = torch.from_numpy(X[:, :2]).float(), torch.from_numpy(X[:, 2:]).float()
-    torch.manual_seed(0)
-    model = WHVILinear(2, 1)
-    whvi.fit(model, Gaussian(), data, steps=3, callbacks=[Progress(False), Checkpoint(path)])
-
-
-KINDS = {
-    "regressor": Kind(
-        lambda path: WHVIRegressor(**QUICK, posterior="low_rank:2").partial_fit(X, X[:, :2]).save(path),
-        WHVIRegressor.load,
-        (".",),
-    ),
-    "members": Kind(
-        lambda path: WHVIRegressor(**QUICK, n_members=2).fit(X, X[:, 0]).save(path),
-        WHVIRegressor.load,
-        (".",),
-    ),
-    "classifier": Kind(
-        lambda path: WHVIClassifier(**QUICK).fit(X, np.where(X[:, 0] > 0, "up", "down")).save(path),
-        WHVIClassifier.load,
-        (".",),
-    ),
-    "adapter": Kind(
-        lambda path: save_adapter(adapt(base(), posterior="low_rank:2", structure="SHGPHS").model, path),
-        lambda path: load_adapter(base(), path),
-        (".",),
-    ),
-    "run": Kind(run, run, (".",)),
-    "table": Kind(make_table, folder.load, ("estimator", "columns.json")),
-}
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -30,6 +30,8 @@ _STYLE: Any = {
     "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False, "legend.loc": "upper left",
 }  # fmt: skip
 _SIZE = (4.8, 4.2)
+MOST_POINTS = 5000
+"""Held-out rows that are drawn one by one; a browser should show the page at once."""
 
 
 class Picture(NamedTuple):
@@ -47,7 +49,9 @@ def pictures(judgement: Judgement, history: History, target: str) -> list[Pictur
 
 
 def _of_numbers(found: Numbers, target: str) -> list[Picture]:
-    y, mean, low, high = map(torch.from_numpy, (found.y, found.mean, found.low, found.high))
+    part = _drawn(len(found.y))
+    y, mean, low, high = (torch.from_numpy(values[part]) for values in (found.y, found.mean, found.low, found.high))
+    rows = f"Each held-out row (here {len(y):,} of them)" if len(y) < len(found.y) else "Each held-out row"
 
     def against(axis: Axes) -> None:
         plots.plot_predictions(y, mean, low, high, axis=axis)
@@ -60,7 +64,7 @@ def _of_numbers(found: Numbers, target: str) -> list[Picture]:
     return [
         _picture(
             "Predictions against truth",
-            f"Each held-out row: the predicted mean and its {share} interval. On the dashed line it is exactly right.",
+            f"{rows}: the predicted mean and its {share} interval. On the dashed line it is exactly right.",
             against,
         ),
         _picture(
@@ -97,6 +101,15 @@ def _of_classes(found: Classes) -> list[Picture]:
     ]
 
 
+def _drawn(count: int) -> slice:
+    """So many rows, or every second, third, ... of them, so that there are not too many.
+
+    >>> len(range(5001)[_drawn(5001)]), len(range(5000)[_drawn(5000)])
+    (2501, 5000)
+    """
+    return slice(None, None, max(1, -(-count // MOST_POINTS)))
+
+
 def _picture(title: str, caption: str, draw: Callable[[Axes], object]) -> Picture:
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=_SIZE, layout="constrained")
@@ -111,7 +124,8 @@ def _uncertainty(axis: Axes, found: Numbers) -> None:
     top = 1.05 * found.std.max()
     for rows, colour, label in ((found.hits, "C0", "interval holds y"), (~found.hits, "C3", "interval misses y")):
         label = f"{label}: {int(rows.sum()):,}"
-        axis.plot(found.std[rows], error[rows], "o", color=colour, markersize=3.5, alpha=0.8, label=label)
+        part = _drawn(int(rows.sum()))
+        axis.plot(found.std[rows][part], error[rows][part], "o", color=colour, markersize=3.5, alpha=0.8, label=label)
     for factor, style in ((1, "--"), (2, ":")):
         axis.plot([0, top], [0, factor * top], style, color="0.45", linewidth=1)
     within = 100 * float((error <= found.std).mean())

@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 from whvi.page import check_svg
+from whvi_tables import pictures
 from whvi_tables.fitting import Fitted, fit_table
+from whvi_tables.judging import LEVELS, Numbers
 from whvi_tables.reading import Table
 from whvi_tables.report import MOST_ROWS, headline, page
 from whvi_tables.settings import Settings
@@ -61,6 +63,22 @@ def test_report_shows_all_of_it(fitted: tuple[Fitted, Settings]) -> None:
     assert ("The first 200 of 250." in text) == (len(found.judgement.rows) == 250)
     assert "a&lt;b.csv" in text
     assert not re.search(r"<b>price|<i>size|<u>|(src|href)=.(?!#)", text)
+
+
+def test_a_page_of_many_rows_is_as_long_as_that_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "MOST_POINTS", 50)
+    rng = np.random.default_rng(0)
+    sizes = []
+    for count in (100, 10_000):
+        y, std = rng.normal(size=count), np.ones(count)
+        quantiles = np.zeros((count, len(LEVELS)))
+        found = Numbers(np.arange(count), y, 0 * y, std, -std, std, 0.9, quantiles, -std, y)
+        history = {"step": [1, 2], "elbo": [0.0, 1.0], "validation_mnll": [np.nan] * 2}
+        shown = pictures.pictures(found, history, "y")
+        sizes.append(sum(len(picture.svg) for picture in shown))
+        assert "(here 50 of them): the predicted mean" in shown[0].caption
+        assert f"interval holds y: {int(found.hits.sum()):,}" in shown[2].svg
+    assert sizes[1] < 1.2 * sizes[0]
 
 
 def test_report_is_a_function_of_the_fit(fitted: tuple[Fitted, Settings]) -> None:
