@@ -27,6 +27,11 @@ def chain_arguments(noisy: bool) -> tuple[object, ...]:
     return x, s1, g, None, *noise, 7, list(plan.lead), *plan[1:7], 0.1
 
 
+quiet_opcheck = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+"""torch 2.15 reads the gradients of intermediate tensors in its own checks of operators."""
+
+
+@quiet_opcheck
 @pytest.mark.parametrize("noisy", [False, True])
 def test_opcheck_chain(noisy: bool) -> None:
     arguments = chain_arguments(noisy)
@@ -45,6 +50,7 @@ def test_opcheck_chain(noisy: bool) -> None:
     torch.library.opcheck(torch.ops.whvi.chain_backward.default, (dy, *arguments, 0b11111 if noisy else 0b00111))
 
 
+@quiet_opcheck
 def test_opcheck_transform_and_normal() -> None:
     torch.library.opcheck(torch.ops.whvi.fwht.default, (rand(3, D).requires_grad_(), 0.5))
     without_autograd = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
@@ -163,9 +169,15 @@ def test_compiled_vmap_equals_eager() -> None:
 
 def test_compiled_functional_gradient_is_refused_not_wrong() -> None:
     torch._dynamo.reset()
-    compiled = torch.compile(grad(lambda x: (chain(fwht(x), None, x[0], None) ** 2).sum()), backend="aot_eager")
-    with pytest.raises(Exception, match=r"not differentiated by torch\.func"):
-        compiled(rand(3, D))
+    function = grad(lambda x: (chain(fwht(x), None, x[0], None) ** 2).sum())
+    x = rand(3, D)
+    try:
+        found = torch.compile(function, backend="aot_eager")(x)
+    except Exception as refusal:  # before torch 2.15, and dynamo wraps the error in one of its own
+        if "not differentiated by torch.func" not in str(refusal):
+            raise
+    else:
+        torch.testing.assert_close(found, function(x))
 
 
 def test_other_tracers_keep_gradients() -> None:
