@@ -74,7 +74,7 @@ def made(case: Case, adapted: bool) -> Made:
     if adapted:
         model, report = whvi.adapt(copy.deepcopy(dense), skip=case.skip)
         return Made(frozen, model, x, adapted, len(report.adapted), report.trained)
-    model, _ = whvi.bayesianize(dense, init="prior", skip=case.skip)
+    model, _ = whvi.bayesianize(dense, skip=case.skip)
     return Made(dense, model, x, adapted, len(bayesian_layers(model)), sum(p.numel() for p in model.parameters()))
 
 

@@ -91,7 +91,6 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
         ("docs/architecture.md", ["operators.py", "--table"]),
         ("docs/inference.md", ["compiled.py", "--table"]),
         ("docs/recipe.md", ["recipe.py", "--table"]),
-        ("docs/convert.md", ["convert.py", "--table"]),
         ("docs/architectures.md", ["architectures.py", "--table"]),
         ("docs/estimators.md", ["estimators.py", "--table"]),
         ("docs/tutorials/active-learning.md", ["active_learning.py", "--table"]),

@@ -83,7 +83,7 @@ def test_a_model_works_as_before(name: str) -> None:
     make, shape, dtype = MODELS[name]
     model, x = make(), torch.randn(shape, dtype=dtype)
     before = copy.deepcopy(model.state_dict())
-    bayesian, report = bayesianize(model, init="prior" if name == "resnet-18" else "pretrained")
+    bayesian, report = bayesianize(model)
     for key, value in model.state_dict().items():
         assert torch.equal(value, before[key])
     assert not bayesian_layers(model)
@@ -102,7 +102,7 @@ def test_a_model_works_as_before(name: str) -> None:
     bayesian.eval()
     torch.manual_seed(1)
     expected = bayesian(x)
-    again = bayesianize(model.eval(), init="prior").model
+    again = bayesianize(model.eval()).model
     again.load_state_dict(bayesian.state_dict())
     for twin in (copy.deepcopy(bayesian), again):
         torch.manual_seed(1)
@@ -183,7 +183,7 @@ def test_what_cannot_be_replaced_is_left_with_a_note(make: Callable[[], nn.Modul
 
 def names(rule: object, **options: Any) -> list[str]:
     model = nn.Sequential(nn.Linear(32, 32), nn.Sequential(nn.Linear(32, 32), nn.Conv2d(8, 8, 3)), nn.Linear(32, 2))
-    _, report = bayesianize(model, rule=rule, init="prior", **options)  # type: ignore[arg-type]
+    _, report = bayesianize(model, rule=rule, **options)  # type: ignore[arg-type]
     return [row.name for row in report.replaced]
 
 
@@ -237,16 +237,24 @@ def test_mistakes_are_explained(options: dict[str, Any], error: type[Exception],
         bayesianize(nn.Sequential(nn.Linear(32, 32)), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 def test_a_failure_leaves_the_model_as_it_was() -> None:
     model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
     with torch.no_grad():
         model[1].weight[0, 0] = torch.nan
     parts, state = list(model.modules()), copy.deepcopy(model.state_dict())
     with pytest.raises(ArgumentError, match=r"1: the weight has NaN"):
-        bayesianize(model, inplace=True)
+        bayesianize(model, init="pretrained", inplace=True)
     assert list(model.modules()) == parts
     for key, value in model.state_dict().items():
         assert torch.equal(value, state[key]) or key == "1.weight"
+
+
+def test_the_fit_to_dense_weights_is_deprecated() -> None:
+    with pytest.warns(DeprecationWarning, match="trains to a worse fit"):
+        _, report = bayesianize(nn.Linear(16, 16), init="pretrained")
+    assert report.rows[0].error is not None
+    assert bayesianize(nn.Linear(16, 16)).report.rows[0].error is None
 
 
 def test_in_place() -> None:
@@ -261,6 +269,7 @@ def test_in_place() -> None:
     assert isinstance(bayesianize(nn.Linear(32, 32)).model, WHVILinear)
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("init", ["pretrained", "prior"])
 def test_dtype_training_flags_and_biases_are_kept(init: str, dtype: torch.dtype) -> None:
@@ -279,11 +288,12 @@ def test_dtype_training_flags_and_biases_are_kept(init: str, dtype: torch.dtype)
     assert bayesian[2].bias.mean.requires_grad
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 @pytest.mark.parametrize("posterior", ["point", "diagonal", "low_rank:4", "full", "planar:3"])
 def test_the_mean_weight_has_the_error_of_the_report(posterior: str) -> None:
     """For each posterior; a flow starts as the identity but for a hundredth."""
     dense = nn.Linear(32, 48).double()
-    layer, report = bayesianize(dense, posterior=posterior, scales="diagonal", prior_variance=0.25)
+    layer, report = bayesianize(dense, init="pretrained", posterior=posterior, scales="diagonal", prior_variance=0.25)
     error = float(((layer.weight_at() - dense.weight).norm() / dense.weight.norm()).detach())
     assert report.rows[0].error == pytest.approx(error, abs=0.02 if posterior == "planar:3" else 1e-9)
     if posterior == "diagonal":
@@ -292,11 +302,12 @@ def test_the_mean_weight_has_the_error_of_the_report(posterior: str) -> None:
         torch.testing.assert_close(layer.g.log_std.exp(), torch.full_like(layer.g.mean, 0.05 * size))
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 def test_a_model_that_is_structured_already_keeps_its_function() -> None:
     """Dense layers with structured weights: the mean of the converted model is the model."""
     parts = [WHVILinear(32, 64, dtype=torch.float64), WHVILinear(64, 48, dtype=torch.float64)]
     dense = whvi.convert.to_dense(nn.Sequential(parts[0], nn.Tanh(), parts[1]))
-    bayesian, report = bayesianize(dense)
+    bayesian, report = bayesianize(dense, init="pretrained")
     x = torch.randn(10, 32, dtype=torch.float64)
     with whvi.mean_mode(bayesian):
         torch.testing.assert_close(bayesian(x), dense(x), rtol=1e-4, atol=1e-4)
@@ -305,7 +316,7 @@ def test_a_model_that_is_structured_already_keeps_its_function() -> None:
 
 def test_attention_too_is_replaced_only_where_that_saves_parameters() -> None:
     layers = nn.ModuleList([nn.MultiheadAttention(16, 2), nn.Linear(64, 64)])
-    attention, linear = bayesianize(layers, init="prior", posterior="planar:10").report.rows
+    attention, linear = bayesianize(layers, posterior="planar:10").report.rows
     assert (attention.replaced, linear.replaced) == (False, True)
     assert attention.note == "it would grow from 1,088 to 1,704 parameters"
 
@@ -313,7 +324,7 @@ def test_attention_too_is_replaced_only_where_that_saves_parameters() -> None:
 def test_draws_are_one_function_where_rows_are_not_examples() -> None:
     plain, _ = bayesianize(nn.Sequential(nn.Linear(32, 32), nn.Conv2d(8, 8, 3)))
     assert [plain[0].draws, plain[1].draws] == ["example", "batch"]
-    normalised, report = bayesianize(nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU()), init="prior")
+    normalised, report = bayesianize(nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU()))
     assert normalised[0].draws == report.conv_draws == "example"
     assert 'Convolutions draw once for each example (draws="example").' in str(report)
     sequence, _ = bayesianize(nn.Sequential(nn.Embedding(5, 32), nn.Linear(32, 32)))
@@ -332,34 +343,35 @@ def test_a_custom_convolution_and_attention_are_of_the_right_kind() -> None:
 def test_the_report_says_what_is_an_example() -> None:
     """Which draws linear layers have; and that time must not come first."""
     for draws, text in (("example", "each row"), ("batch", "each call")):
-        report = bayesianize(nn.Linear(32, 32), init="prior", draws=draws).report
+        report = bayesianize(nn.Linear(32, 32), draws=draws).report
         assert report.draws == draws
         assert text in str(report)
-    assert bayesianize(nn.MultiheadAttention(32, 4), init="prior").report.draws == "batch"
-    assert bayesianize(nn.Conv2d(32, 32, 3), init="prior").report.draws == ""
+    assert bayesianize(nn.MultiheadAttention(32, 4)).report.draws == "batch"
+    assert bayesianize(nn.Conv2d(32, 32, 3)).report.draws == ""
     for batch_first in (False, True):
         left, replaced = (kind(32, 32, batch_first=batch_first) for kind in (nn.RNN, nn.LSTM))
-        notes = note_of(left), str(bayesianize(replaced, init="prior").report)
+        notes = note_of(left), str(bayesianize(replaced).report)
         assert ["axis 0 of x for examples" in note for note in notes] == [not batch_first] * 2
 
 
 def test_a_rule_may_answer_with_numpys_truth() -> None:
     model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32))
-    report = bayesianize(model, rule=lambda name, _: np.str_(name) == np.str_("1"), init="prior").report  # type: ignore[arg-type,return-value]
+    report = bayesianize(model, rule=lambda name, _: np.str_(name) == np.str_("1")).report  # type: ignore[arg-type,return-value]
     assert [row.name for row in report.replaced] == ["1"]
-    report = bayesianize(model, rule=lambda name, _: np.bool_(name == "0"), init="prior").report  # type: ignore[arg-type,return-value]
+    report = bayesianize(model, rule=lambda name, _: np.bool_(name == "0")).report  # type: ignore[arg-type,return-value]
     assert [row.name for row in report.replaced] == ["0"]
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 @pytest.mark.parametrize(
     "make", [lambda: nn.Linear(32, 32), lambda: nn.MultiheadAttention(32, 4)], ids=["linear", "attention"]
 )
 def test_a_model_without_numbers_starts_from_the_prior(make: Callable[[], nn.Module]) -> None:
     with torch.device("meta"):
         model = make()
-    with pytest.raises(ArgumentError, match=r"meta device.*init='prior'"):
-        bayesianize(model)
-    bayesian = bayesianize(model, init="prior").model
+    with pytest.raises(ArgumentError, match=r"meta device.*leave init out"):
+        bayesianize(model, init="pretrained")
+    bayesian = bayesianize(model).model
     assert all(parameter.is_meta for parameter in bayesian.parameters())
 
 
@@ -385,7 +397,7 @@ def test_in_place_reaches_layers_in_lists_tuples_and_dicts() -> None:
 
 
 def test_the_sentence_about_replaced_layers_is_about_them() -> None:
-    _, report = bayesianize(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)), skip=("2",), init="prior")
+    _, report = bayesianize(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)), skip=("2",))
     assert "1 layer replaced: 16,640 -> 1,152 parameters (6.9 %). Whole model: 19,210 -> 3,722." in str(report)
 
 
@@ -401,7 +413,7 @@ def test_a_converted_network_may_view() -> None:
             y: Tensor = self.head(h.view(h.size(0), -1))
             return y
 
-    model, report = bayesianize(Viewing(), init="prior")
+    model, report = bayesianize(Viewing())
     x = torch.randn(5, 8, 8, 8)
     assert len(report.replaced) == 2
     assert model(x).shape == (5, 64)
@@ -423,7 +435,7 @@ class Conv1D(nn.Module):
 def test_a_linear_layer_of_transformers_is_replaced() -> None:
     """Law: under a fixed draw it is nn.Linear with the weight of that draw, whose bias starts as it was."""
     dense = nn.Sequential(Conv1D(48, 32), nn.Tanh(), Conv1D(32, 48)).double()
-    model, report = bayesianize(dense, init="prior")
+    model, report = bayesianize(dense)
     assert [row.name for row in report.replaced] == ["0", "2"]
     assert (model[0].in_features, model[0].out_features) == (32, 48)
     torch.testing.assert_close(model[0].bias.mean, dense[0].bias)

@@ -37,6 +37,8 @@ def test_all_layers_are_replaced_in_place(kind: str) -> None:
     assert {layer.prior.initial_variance for layer in net if isinstance(layer, WHVILinear)} == {0.25}
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:dnn_to_bnn:UserWarning")
 @pytest.mark.parametrize(("moped", "part"), [(True, 0.2), (False, math.log1p(math.exp(-3.0)))])
 def test_the_spread_at_the_start(moped: bool, part: float) -> None:
     net = nn.Sequential(nn.Linear(16, 16))

@@ -89,8 +89,8 @@ def test_a_model_comes_back_in_the_same_bits(options: dict[str, Any], tmp_path: 
 
 
 def test_several_conversions_are_followed_in_order(tmp_path: Path) -> None:
-    model = bayesianize(Mixed(), rule="conv", init="prior").model
-    bayesianize(model, rule="up", init="prior", terms=2, inplace=True)
+    model = bayesianize(Mixed(), rule="conv").model
+    bayesianize(model, rule="up", terms=2, inplace=True)
     model = pickle.loads(pickle.dumps(copy.deepcopy(model)))
     assert [each.layers for each in conversions(model)] == [("conv",), ("up",)]
     save_model(model, tmp_path)  # an empty folder
@@ -116,7 +116,7 @@ def small() -> nn.Module:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    save_model(bayesianize(small(), init="prior").model, tmp_path / "model")
+    save_model(bayesianize(small()).model, tmp_path / "model")
     return tmp_path / "model"
 
 
@@ -205,7 +205,7 @@ class Whole(nn.Sequential):
 
 
 def test_save_pretrained_of_a_converted_model_is_not_silent(tmp_path: Path) -> None:
-    model = copy.deepcopy(bayesianize(Whole(nn.Linear(32, 32)), init="prior").model)
+    model = copy.deepcopy(bayesianize(Whole(nn.Linear(32, 32))).model)
     with pytest.warns(UserWarning, match=r"whvi\.load_model"):
         model.save_pretrained(tmp_path)
     assert "0.g.mean" in json.loads((tmp_path / "keys.json").read_text())

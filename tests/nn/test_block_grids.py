@@ -74,6 +74,7 @@ def test_lq_of_a_grid_and_of_other_orders(share_g: bool) -> None:
         assert_close(rotation.T @ rotation, torch.eye(rotation.shape[1], dtype=torch.float64), 1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 @pytest.mark.parametrize("options", [{"layout": "grid", "block": 8}, {"layout": "grid", "block": 12}, {"terms": 2}])
 def test_a_conversion_starts_near_the_dense_weight(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
@@ -85,12 +86,13 @@ def test_a_conversion_starts_near_the_dense_weight(options: dict[str, Any]) -> N
     assert error < 0.95
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 def test_a_conversion_finds_a_weight_that_is_a_grid() -> None:
     torch.manual_seed(0)
     source, dense = WHVILinear(16, 16, layout="grid", block=8, share_g=False), nn.Linear(16, 16)
     dense.weight.data.copy_(source.weight.detach())
     options: dict[str, Any] = {"rule": lambda *_: True, "layout": "grid", "block": 8, "share_g": False}
-    assert whvi.bayesianize(dense, **options).report.rows[0].error < 1e-2
+    assert whvi.bayesianize(dense, init="pretrained", **options).report.rows[0].error < 1e-2
 
 
 @pytest.mark.parametrize(

@@ -116,13 +116,15 @@ def test_the_distribution_of_the_weight_knows_the_permutation() -> None:
         law.lq()
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 @pytest.mark.parametrize("options", [{}, {"terms": 2, "share_g": False, "structure": "SPHGHS"}], ids=str)
 def test_a_layer_starts_at_the_weight_that_was_fitted(options: dict[str, Any]) -> None:
     """Law: the error of the report is that of the mean weight, whose permutation is the one that was fitted."""
     torch.manual_seed(0)
     one, other = nn.Linear(8, 20), nn.Linear(8, 20)
     other.weight = one.weight
-    model, report = bayesianize(nn.ModuleList([one, other]), rule=("0", "1"), **{"structure": "SHGPHS", **options})
+    options = {"structure": "SHGPHS", "init": "pretrained", **options}
+    model, report = bayesianize(nn.ModuleList([one, other]), rule=("0", "1"), **options)
     layers = [layer for layer in model if isinstance(layer, WHVILinear)]
     for layer, row in zip(layers, report.replaced, strict=True):
         error = (layer.weight - one.weight).norm() / one.weight.norm()

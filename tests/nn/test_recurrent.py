@@ -109,7 +109,7 @@ def test_every_matrix_counts_once_in_the_kl() -> None:
 def test_conversion_there_and_back(kind: type[nn.RNNBase], tmp_path: Path) -> None:
     """Law: biases stay, the report counts, and what was saved comes back in the same bits."""
     dense = kind(32, 32, 2, bidirectional=True, batch_first=True)
-    model, report = whvi.bayesianize(dense, init="prior")
+    model, report = whvi.bayesianize(dense)
     assert isinstance(model, RECURRENT[kind])
     assert report.after == sum(p.numel() for p in model.parameters()) < report.before
     back = whvi.to_dense(model)

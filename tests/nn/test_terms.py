@@ -123,6 +123,7 @@ def test_terms_cost_their_vectors() -> None:
     assert (one, four) == (4 * 64 + 128, 4 * 4 * 64 + 128)
 
 
+@pytest.mark.filterwarnings("ignore:init='pretrained':DeprecationWarning")
 def test_each_term_of_a_conversion_leaves_less() -> None:
     torch.manual_seed(0)
     dense = torch.nn.Linear(32, 32)

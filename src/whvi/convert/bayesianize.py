@@ -1,5 +1,6 @@
 """From a dense model to a Bayesian one."""
 
+import warnings
 from collections.abc import Iterable
 from copy import deepcopy
 
@@ -39,7 +40,7 @@ def bayesianize(
     *,
     rule: Rule = None,
     posterior: Spec = "diagonal",
-    init: str = "pretrained",
+    init: str = "prior",
     skip: Iterable[type[nn.Module] | str] = (),
     inplace: bool = False,
     min_features: int = 16,
@@ -65,21 +66,21 @@ def bayesianize(
             that gives True, False, or the layer to put there.
         posterior, bias, structure, scales, prior_variance, share_g, terms, layout, block: as for ``WHVILinear``; biases
             start at the dense ones, and frozen ones stay numbers.
-        pad_to: as for ``WHVILinear``, but "power_of_two" by default: on blocks of such a side a pretrained weight is
-            fitted by least squares, on others by gradient steps.
-        init: "pretrained" fits the mean weight to the dense one, as near as its structure allows: see the errors in
-            the report. "prior" starts as a fresh layer does.
+        pad_to: as for ``WHVILinear``, but "power_of_two" by default.
+        init: "prior" starts as a fresh layer does, and is to be trained. "pretrained" is deprecated: it fits the mean
+            weight to the dense one, as near as its structure allows, which is never near enough to keep the function,
+            and trains to a worse fit in the same steps.
         skip: names, patterns and types to leave out.
         inplace: change the model itself; an error leaves it as it was. Otherwise it is copied.
         min_features: layers with fewer inputs stay as they are, unless the rule names them.
-        relative_std: standard deviations at the start, as a part of the size of the means; default 0.05 for a
-            pretrained layer, and that of a fresh layer, exp(-2), otherwise.
+        relative_std: standard deviations at the start, as a part of the size of the means; default that of a fresh
+            layer, exp(-2), and 0.05 for a pretrained one.
         draws: "example", "batch", or "auto": linear layers draw one function for each row, but one for each call in
             models of sequences, where a row is not an example; convolutions one for each call, but one for each
             example in models with batch normalisation, which would take away what a draw for the batch shifts.
 
     >>> model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
-    >>> bayesian, report = bayesianize(model, init="prior")
+    >>> bayesian, report = bayesianize(model)
     >>> print(report)
     name  kind    shape     parameters       error
     0     Linear  256 x 64  16,640 -> 1,152      -
@@ -93,6 +94,9 @@ def bayesianize(
         posterior, init, relative_std, bias, structure, scales, prior_variance, share_g, terms, layout, block, pad_to,
         draws,
     )  # fmt: skip
+    if init == "pretrained":
+        message = "init='pretrained' is deprecated: it trains to a worse fit than 'prior', the default; leave it out"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
     choices = Rules(rule, skip, whole_number("min_features", min_features), options).choices(model)
     if all(choice.note for choice in choices):
         reasons = "; ".join(f"{choice.name or 'the model'}: {choice.note}" for choice in choices[:5])

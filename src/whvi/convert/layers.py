@@ -37,7 +37,7 @@ class Options:
     """How layers are made; the fields are explained at ``bayesianize``."""
 
     posterior: Spec = "diagonal"
-    init: str = "pretrained"
+    init: str = "prior"
     relative_std: float | None = None
     bias: Spec = "diagonal"
     structure: str = "SHGHS"

@@ -43,6 +43,8 @@ def dnn_to_bnn(model: nn.Module, params: Mapping[str, Any]) -> Report:
         if params.get(name, 0.0) != 0.0:
             _warn(f"{name}={params[name]} is ignored: priors have mean zero, and means start as those of the layer")
     moped = bool(params.get("moped_enable", False))
+    if moped:
+        _warn("moped_enable is deprecated, as init='pretrained' of bayesianize is; leave it out")
     spread = params.get("moped_delta", 0.5) if moped else log1p(exp(params.get("posterior_rho_init", -3.0)))
     converted = bayesianize(
         model,

@@ -75,7 +75,7 @@ def load_model(model: nn.Module, folder: str | PathLike[str]) -> nn.Module:
     >>> from tempfile import TemporaryDirectory
     >>> dense = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
     >>> with TemporaryDirectory() as folder:
-    ...     save_model(bayesianize(dense, init="prior").model, folder)
+    ...     save_model(bayesianize(dense).model, folder)
     ...     type(load_model(dense, folder)[2]).__name__
     'WHVILinear'
     """

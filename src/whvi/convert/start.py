@@ -45,7 +45,7 @@ def nearest(weight: Tensor, structure: Structure, plan: Plan, groups: int, share
     Law: error == |W - W_hat| / |W|, with W_hat the weight of a layer with these g and scales.
     """
     if weight.is_meta:
-        raise ArgumentError("the weight is on the meta device, without numbers to start from; use init='prior'")
+        raise ArgumentError("the weight is on the meta device, without numbers to start from; leave init out")
     weight = wide(weight.detach()).reshape(groups, plan.out_features, plan.in_features)
     if not weight.isfinite().all():
         raise ArgumentError("the weight has NaN or inf; a layer cannot be fitted to it")
