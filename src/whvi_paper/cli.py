@@ -107,7 +107,7 @@ def reproduce(
         for name, module in EXHIBITS.items():
             typer.echo(f"{name:20} {module.TITLE} ({module.SOURCE})")
         return
-    recipe.profile(profile)  # mistakes are told before data are fetched
+    recipe.profile(profile)  # mistakes are reported before data are fetched
     if profile == "paper" and exhibit in EXHIBITS and exhibit not in WITH_PROTOCOL:
         raise ArgumentError(f"{exhibit} has no profile 'paper'; exhibits that have one: {', '.join(WITH_PROTOCOL)}")
     check_backend(backend)

@@ -4,8 +4,8 @@ Of D features h(x), weights and a bias from N(0, 1) and noise of known variance 
 
     y ~ N(0, K),    K = H H^T + variance I,    H = (h, 1), (N, D + 1).
 
-A sampler that sees this law moves in the hidden weights alone, and is rid of what makes the joint posterior stiff: data
-pin the function, so the last layer has to follow each change of the features. Afterwards it is drawn, exactly.
+A sampler of this distribution moves in the hidden weights alone, and avoids what makes the joint posterior stiff:
+data pin the function, so the last layer has to follow each change of the features. Afterwards it is drawn, exactly.
 """
 
 from math import log, pi

@@ -46,7 +46,7 @@ def run(
     Args:
         jobs: long ones are begun first.
         store: takes each record as soon as its job is done.
-        work: a folder for checkpoints; a job that was interrupted goes on from there. Workers on other machines must
+        work: a folder for checkpoints; a job that was interrupted resumes from there. Workers on other machines must
             see it too. What a job left there is removed once its records are kept.
         processes: at once; default as many as fill the processors that this process may use.
         threads: of each process. What is small, as the networks of the paper's regression are, is fastest on one.
@@ -54,7 +54,7 @@ def run(
             ``DASK_SCHEDULER_ADDRESS``), or started on this machine with so many processes.
         console: where bars and lines go; default standard error.
 
-    Law: after Ctrl-C or a kill nothing is lost but the jobs in flight, and these go on from their checkpoints, where
+    Law: after Ctrl-C or a kill nothing is lost but the jobs in flight, and these resume from their checkpoints, where
     they have any.
     """
     check_backend(backend)

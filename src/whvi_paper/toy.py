@@ -46,7 +46,7 @@ RANGE, GAP = (-1.0, 2.0), (0.2, 0.8)
 """Where inputs come from, and the fifth of it where they are taken away."""
 GRID = torch.linspace(-1.5, 2.5, 81).unsqueeze(-1)
 LEVELS = tuple((i + 0.5) / 40 for i in range(40))
-"""Of the quantiles that stand for a law, each for a 40th of it."""
+"""Of the quantiles that stand for a distribution, each for a 40th of it."""
 BANDS = {0.95: (0.025, 0.975), 0.75: (0.125, 0.875)}
 REPORTS = 100
 
@@ -216,15 +216,15 @@ def describe(functions: Tensor) -> dict[str, Any]:
 
 
 def quantiles(functions: Tensor) -> Tensor:
-    """Quantiles at ``LEVELS``, which stand for the law at each point: (S, G) -> (40, G)."""
+    """Quantiles at ``LEVELS``, which stand for the distribution at each point: (S, G) -> (40, G)."""
     return functions.quantile(torch.tensor(LEVELS, dtype=functions.dtype), 0)
 
 
 def wasserstein(a: Tensor, b: Tensor) -> Tensor:
-    """The Wasserstein distance of two laws on a line, at each point of a grid, from samples of equal size.
+    """The Wasserstein distance of two distributions on a line, at each point of a grid, from samples of equal size.
 
-    Law: exact for the laws of the samples: the mean of the distances between samples in order. For ``quantiles`` of
-    laws it is the midpoint rule for the integral of |F^-1 - G^-1|.
+    Law: exact for the distributions of the samples: the mean of the distances between samples in order. For
+    ``quantiles`` of distributions it is the midpoint rule for the integral of |F^-1 - G^-1|.
 
     Shapes: (S, G), (S, G) -> (G).
 

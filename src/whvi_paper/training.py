@@ -1,4 +1,4 @@
-"""Train a network on all splits of a dataset at once, and measure it on the rows that were kept apart."""
+"""Train a network on all splits of a dataset at once, and measure it on the rows that were held out."""
 
 from collections.abc import Sequence
 from math import gcd

@@ -125,7 +125,7 @@ class Maker:
     def _arguments(
         self, weight: Tensor, inputs: int, outputs: int, groups: int, draws: str
     ) -> tuple[dict[str, Any], Fitted]:
-        """Arguments of a layer, with the laws it starts from."""
+        """Arguments of a layer, with the distributions it starts from."""
         known, options = self._made.get(weight), self.options
         arguments = {**options.layer(draws), "device": weight.device, "dtype": weight.dtype}
         if known is not None:
@@ -143,7 +143,7 @@ class Maker:
         return {**arguments, **dict.fromkeys(("posterior", "scales"), lambda _: next(vectors))}, fitted
 
     def _bias(self, bias: Tensor | None) -> bool | Callable[[Tensor], Posterior]:
-        """The law of a bias around the dense one; a frozen one stays a number."""
+        """The distribution of a bias around the dense one; a frozen one stays a number."""
         if bias is None:
             return False
         known = self._biases.get(bias)
@@ -160,7 +160,7 @@ class Maker:
 
 
 def _laws(start: Start, options: Options, dtype: torch.dtype) -> Iterator[Posterior]:
-    """The law of g, then those of the scales, in the order in which a layer asks for them."""
+    """The distribution of g, then those of the scales, in the order in which a layer asks for them."""
     specs = (options.posterior, *(options.scales,) * len(start.scales))
     for spec, vector in zip(specs, (start.g, *start.scales), strict=True):
         size = float(vector.square().mean().sqrt()) or 1.0
@@ -188,7 +188,7 @@ def twin_of(module: nn.Module) -> type[WHVIConv2d]:
 def size_after(module: nn.Module, options: Options) -> int:
     """Parameters of the layer that would take the place of a linear layer or convolution, without making it."""
     arguments: dict[str, Any] = {**options.layer("batch"), "prior_variance": 1.0, "device": "meta"}
-    # Laws of a user's own may be of any size; they are counted as independent Gaussians.
+    # Distributions of a user's own may be of any size; they are counted as independent Gaussians.
     arguments |= {name: "diagonal" for name in ("posterior", "scales") if not isinstance(arguments[name], str)}
     bias = module.bias is not None and (options.bias if isinstance(options.bias, str) else "diagonal")
     if not isinstance(module, nn.Linear):

@@ -41,7 +41,7 @@ class Run(ABC):
 
     @abstractmethod
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors a run goes on from besides those of the model and the likelihood, by name; may be empty."""
+        """All tensors a run resumes from besides those of the model and the likelihood, by name; may be empty."""
 
     @abstractmethod
     def numbers(self) -> dict[str, Any]:

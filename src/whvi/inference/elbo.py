@@ -65,7 +65,7 @@ def elbo(
 
     Args:
         model: maps inputs to the numbers that the likelihood takes; its Bayesian layers draw.
-        likelihood: the law of targets.
+        likelihood: the distribution of targets.
         x: inputs, M rows: a tensor, a tuple of tensors (arguments of the model) or a dict (keywords).
         y: targets, M of them.
         n_data: N, the rows of the whole data set.

@@ -123,7 +123,7 @@ class Loop:
             raise DivergenceError(f"parameters are not finite after {done} steps; {REMEDY}")
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that the run goes on from, as tensors and JSON."""
+        """All that the run resumes from, as tensors and JSON."""
         tensors = self.module_tensors()
         tensors |= {f"run.{name}": tensor for name, tensor in self.run.tensors().items()}
         states: dict[str, Any] = {}

@@ -148,7 +148,7 @@ def _way_out(folder: Path, step: int, found: list[int]) -> str:
         except CheckpointError:
             bad.append(older)
         else:
-            return f"remove {_file_names(bad)} to go on from step {older}"
+            return f"remove {_file_names(bad)} to resume from step {older}"
     return f"no older checkpoint is intact: restore from a copy, or remove {_file_names(bad)} to start anew"
 
 

@@ -1,4 +1,4 @@
-"""Likelihoods: the law of a target, given what a network says about it."""
+"""Likelihoods: the distribution of a target, given what a network says about it."""
 
 from whvi.likelihoods.base import Likelihood
 from whvi.likelihoods.discrete import Bernoulli, Categorical, Discrete

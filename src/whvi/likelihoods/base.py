@@ -11,10 +11,10 @@ from whvi.ops import draw_seed
 
 
 class Likelihood(nn.Module, ABC):
-    """p(y | f): the law of a target y, given the output f of a network.
+    """p(y | f): the distribution of a target y, given the output f of a network.
 
     Everything is a function of f (..., N, features), where the axes in front are draws of the function, and of targets
-    y for the N rows. The predictive law is the mixture of p(y | f) over draws of f; its moments follow from those here:
+    y for the N rows. The predictive distribution is the mixture of p(y | f) over draws of f; its moments follow:
     E[y] = E[mean(f)] and Var[y] = E[variance(f)] + Var[mean(f)].
 
     Rows may have ``positions``, as tokens of a sequence or pixels of an image: f (..., N, *positions, features), and a

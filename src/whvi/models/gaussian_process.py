@@ -18,7 +18,7 @@ POSTERIORS: dict[str, Callable[..., nn.Module]] = {
     "whvi": WHVIColumn,
     "whvi-full": lambda *sizes, **options: WHVIColumn(*sizes, posterior="full", **options),
 }
-"""Laws of the weights of n features, by name, and their parameters for each output: 2 n; n (n + 3) / 2; with a
+"""Distributions of the weights of n features, by name, and their parameters for each output: 2 n; n (n + 3) / 2; with a
 structured matrix of D^2 = n entries 4 D; and 2 D + D (D + 3) / 2."""
 
 

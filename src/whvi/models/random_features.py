@@ -19,7 +19,7 @@ class GaussianProjection(nn.Module):
     Args:
         in_features, out_features: the shape.
         orthogonal: each block of ``in_features`` rows is a random rotation whose rows get the lengths of independent
-            normal vectors (Yu et al., 2016): each row has the law it had, and together they cover all directions.
+            normal vectors (Yu et al., 2016): rows are distributed as before, and together cover all directions.
         generator: where the numbers come from; default torch's own.
         device, dtype: of the result; the same generator gives the same matrix in every precision.
 

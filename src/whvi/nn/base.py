@@ -27,7 +27,7 @@ class BayesianLayer(nn.Module, ABC):
     feature_axes = 1
     """Last axes of the input that make up one example."""
     bias: Posterior | None
-    """Law of the bias, if the layer has one."""
+    """Distribution of the bias, if the layer has one."""
     _may_share = False
     """Whether a posterior of the layer was given to another one, too."""
 
@@ -56,7 +56,7 @@ class BayesianLayer(nn.Module, ABC):
 
     @abstractmethod
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
-        """Each random part, by the module that owns its parameters, with its prior (or its KL, if that has no law)."""
+        """Each random part, by the module that owns its parameters, with its prior, or its KL without one."""
 
     @abstractmethod
     def check(self, x: Tensor) -> None:

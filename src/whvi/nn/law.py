@@ -1,4 +1,4 @@
-"""The law of a structured weight: W is linear in g, so a Gaussian g makes a Gaussian W."""
+"""The distribution of a structured weight: W is linear in g, so a Gaussian g makes a Gaussian W."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class WeightDistribution:
 
     vec stacks columns: entry (i, j) of W has the number j * out_features + i. For blocks with a g of their own, g is
     all of them, one after the other. The filters of a convolution are the rows of W, group after group. Everything is
-    made when it is asked for, from the parameters as they were when the law was taken, and is differentiable by them.
+    made when it is asked for, from the parameters of the moment when it was taken, and is differentiable by them.
 
     Args:
         matrix: W as a function of g.
@@ -105,8 +105,8 @@ class WeightDistribution:
     def matrix_normal_covariance(self) -> Tensor:
         """V kron U, the covariance of vec(W) if W were matrix normal: (out * in, out * in); for small W only.
 
-        It is NOT the law of W, though the paper says so. The matrix normal MN(M, U, V) has the mean, the row and the
-        column covariance of W, but where both are regular it spreads over all out * in directions, W over n of them.
+        It is NOT the distribution of W, though the paper says so. The matrix normal MN(M, U, V) has the mean, the row
+        and the column covariance of W, but where both are regular it spreads over all out * in directions, W over n.
         """
         self._check_size()
         return torch.kron(self.column_covariance, self.row_covariance)
@@ -179,12 +179,12 @@ class WeightDistribution:
 def weight_distribution(
     matrix: StructuredMatrix, g: Posterior, scales: Iterable[nn.Module], groups: int = 1
 ) -> WeightDistribution:
-    """The law of W for the law of g, at fixed scales.
+    """The distribution of W for the distribution of g, at fixed scales.
 
     Args:
         matrix: W as a function of g.
         g: a Gaussian or a point.
-        scales: the laws of the scales in ``matrix``, which must be points.
+        scales: the distributions of the scales in ``matrix``, which must be points.
         groups: how many weights ``matrix`` stands for.
     """
     if not all(isinstance(scale, Point) for scale in scales):
@@ -192,7 +192,8 @@ def weight_distribution(
     try:
         root = g.covariance_root()
     except UnsupportedError as error:
-        raise UnsupportedError(f"the law of W has no closed form under a {type(g).__name__}; {_INSTEAD}") from error
+        message = f"the distribution of W has no closed form under a {type(g).__name__}; {_INSTEAD}"
+        raise UnsupportedError(message) from error
     mean = wide(g.mean).clone()  # copies, because an optimizer changes parameters in place
     root = root.to(mean.dtype)
     if root.ndim > 2:

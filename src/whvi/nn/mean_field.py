@@ -104,8 +104,8 @@ class MeanField(BayesianLayer):
     def weight_at(self, draw: Draw | None = None) -> Tensor:
         """The weight at a draw, or its mean: (*draw.shape, *weight_shape).
 
-        Where each example has its own draw, forward draws outputs and not weights: the law is the same, the draw is
-        another.
+        Where each example has its own draw, forward draws outputs and not weights: their distribution is the same, the
+        draw is another.
         """
         value = value_at(self.weights, draw, _WEIGHT)
         return value.reshape(*value.shape[:-2], *self.weight_shape)

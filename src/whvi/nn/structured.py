@@ -125,7 +125,7 @@ class StructuredLayer(BayesianLayer):
         return repeated(self.matrix(draw).dense(self.g_at(draw)), draw, 3 if self.groups > 1 else 2)
 
     def weight_distribution(self) -> WeightDistribution:
-        """The law of W in closed form, for a Gaussian (or fixed) g and fixed scales; other laws are refused."""
+        """The distribution of W in closed form, for a Gaussian (or fixed) g and fixed scales; others are refused."""
         return weight_distribution(self.matrix(None), self.g, self.scales, self.groups)
 
     def gain(self) -> Tensor:

@@ -22,7 +22,7 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
     """A random vector at a draw: (*draw.shape, 1 * axes, *event_shape); without the leading axes when it is fixed.
 
     Args:
-        posterior: its law.
+        posterior: its distribution.
         draw: None for the mean.
         stream: which of the layer's random vectors this is.
         axes: axes of the input between those of the draw and the vector's own.
@@ -80,7 +80,7 @@ def shared_vectors(streams: Mapping[Posterior | None, int]) -> dict[Posterior, i
 
 
 def make_bias(bias: bool | Spec | None, size: int, like: Tensor) -> Posterior | None:
-    """The law of a bias: True for an independent Gaussian, False or None for none, or what a posterior is named by.
+    """The distribution of a bias: True for independent Gaussians, False or None for none, or the name of a posterior.
 
     Args:
         bias: as layers take it.

@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class Posterior(nn.Module, ABC):
-    """Law q of a tensor of shape ``event_shape`` = (..., D): vectors on the last axis, independent along the others.
+    """Distribution q of a tensor of shape ``event_shape`` = (..., D): vectors on the last axis, independent otherwise.
 
     A draw is a pure function of (parameters, seed, offset); nothing is kept between calls.
     """

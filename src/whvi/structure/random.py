@@ -83,7 +83,7 @@ class Fastfood(RandomOperator):
     """Omega = sqrt(D) S H G P H B for each block (Le, Sarlos and Smola, 2013), with the orthonormal H.
 
     B holds random signs, P is a permutation, G holds standard normals, and S lengths of normal vectors over that of G:
-    each row has the length, and each entry the law, of those of a matrix of independent standard normals.
+    each row has the length, and each entry the distribution, of those of a matrix of independent standard normals.
 
     Args:
         in_features, out_features: the shape; D is the power of two that holds in_features.

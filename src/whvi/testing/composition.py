@@ -19,7 +19,7 @@ State = dict[str, Tensor]
 
 
 class CompositionContract:
-    """Laws of a layer that keeps nothing on itself; a part of :class:`whvi.testing.LayerContract`."""
+    """Invariants of a layer that keeps nothing on itself; a part of :class:`whvi.testing.LayerContract`."""
 
     def kl_is_exact(self, layer: BayesianLayer) -> bool:
         """True when ``kl`` is a closed form; an estimate can be negative, and is only as precise as its draws."""

@@ -77,7 +77,7 @@ class LinearGaussian:
         return self._log_likelihood((self.targets - g @ self.design.mT).square().sum(-1))
 
     def expected_log_likelihood(self, mean: Tensor, covariance: Tensor) -> Tensor:
-        """E[log p(y | g)] for g of that mean (n) and covariance (n, n), whatever its law; a scalar."""
+        """E[log p(y | g)] for g of that mean (n) and covariance (n, n), whatever its distribution; a scalar."""
         spread = torch.einsum("ij,jk,ik->", self.design, covariance, self.design)
         return self._log_likelihood((self.targets - self.design @ mean).square().sum() + spread)
 

@@ -27,7 +27,7 @@ VALUE, GRADIENT = 1e-12, 1e-10
 
 
 class LayerContract(CompositionContract, ABC):
-    """Laws of a Bayesian layer.
+    """Invariants of a Bayesian layer.
 
     A subclass gives ``plain`` and two fixtures: ``layer`` (float64, random, tiny, without special values, with
     ``draws="example"``) and ``inputs`` (float64, its first axis of 6 examples).
@@ -40,7 +40,7 @@ class LayerContract(CompositionContract, ABC):
     discrete = False
     """True for a layer with few different draws, such as dropout, so that two of them may be equal."""
     samples = 4000
-    """Draws that the sampling law is checked with."""
+    """Draws that the sampling distribution is checked with."""
 
     @abstractmethod
     def plain(self, layer: BayesianLayer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -60,7 +60,7 @@ class PriorCase(NamedTuple):
 
 
 class PosteriorContract:
-    """Laws of a posterior. A subclass gives the fixture ``posterior``: float64, few elements, no special values.
+    """Invariants of a posterior. A subclass gives the fixture ``posterior``: float64, few elements, no special values.
 
     ``analytic``: True when ``kl`` is exact, False when it is an unbiased estimate, None when it is zero by convention.
     """
@@ -81,7 +81,7 @@ class PosteriorContract:
     def draws_with_density(
         self, posterior: Posterior, samples: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Draws (samples, *event_shape) and their log density (samples,); a law of a new kind gives its own here."""
+        """Draws (samples, *event_shape) and their log density (samples,); a new kind gives its own here."""
         return draws_with_density(posterior, samples, generator)
 
     def test_shapes(self, posterior: Posterior) -> None:
@@ -155,7 +155,7 @@ class PosteriorContract:
         assert_close(posterior.kl(prior), distance, 1e-10)
 
     def test_copies_are_equal(self, posterior: Posterior) -> None:
-        """deepcopy, pickle and state_dict, also after use, give the same law."""
+        """deepcopy, pickle and state_dict, also after use, give the same distribution."""
         posterior.rsample((2,)).sum().backward()
         posterior.kl(GaussianPrior())
         seed = torch.tensor(3)
@@ -169,7 +169,7 @@ class PosteriorContract:
             assert torch.equal(_fixed_kl(GaussianPrior())(other), distance)
 
     def test_other_precisions(self, posterior: Posterior) -> None:
-        """.to(dtype) keeps the law; half precision is stored, and computed in float32."""
+        """.to(dtype) keeps the distribution; half precision is stored, and computed in float32."""
         seed = draw_seed(torch.Generator().manual_seed(2))
         expected, distance = posterior.rsample((3,), seed=seed), _fixed_kl(GaussianPrior())(posterior)
         for dtype, relative in ((torch.float32, 1e-5), (torch.bfloat16, 0.1)):

@@ -29,7 +29,7 @@ class MatrixCase(NamedTuple):
 
 
 class StructureContract:
-    """Laws of W(g) = A diag(g) B. A subclass gives the fixture ``matrix_case``, a :class:`MatrixCase`."""
+    """Invariants of W(g) = A diag(g) B. A subclass gives the fixture ``matrix_case``, a :class:`MatrixCase`."""
 
     def test_apply_is_the_dense_product(self, matrix_case: MatrixCase) -> None:
         """apply(g, x) == x @ dense(g).T."""

@@ -133,7 +133,7 @@ class MatrixGaussianLinear(MatrixGaussian):
         in_features, out_features: as for nn.Linear.
         bias: whether there is one; it is a column of the matrix, with the same prior.
         prior_variance: of weights and bias.
-        draws: "batch", or "example" by the law of the output: given x it is M x + |R^T x| L z with one normal vector z.
+        draws: "batch", or "example" by the distribution of the output: given x it is M x + |R^T x| L z, z normal.
         weight_variance: of the means at the start; default 1 / in_features.
 
     Shapes: (..., in_features) -> (..., out_features).
@@ -227,7 +227,7 @@ class MatrixGaussianConv2d(Convolutional, MatrixGaussian):
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
         bias, prior_variance, draws: as for ``MatrixGaussianLinear``. "example" draws the outputs of each position by
-            their law given what the kernel sees there, independently of other positions, as for mean-field filters.
+            their distribution given what the kernel sees there, independently of other positions, as mean field does.
         weight_variance: of the means at the start; default 1 / (weights that enter an output).
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').

@@ -18,8 +18,8 @@ TITLE = "Covariance of g and of vec(W)"
 SOURCE = "Figure 1"
 TEXT = (
     "A layer with D = {size} under a posterior of g that is diagonal, and one that is not; scales and parameters are "
-    "random. The exact covariance of vec(W) is dense though that of g is diagonal. The matrix normal law with the same "
-    "row and column covariance, which the paper names, is another law."
+    "random. The exact covariance of vec(W) is dense though that of g is diagonal. The matrix normal distribution with "
+    "the same row and column covariance, which the paper names, is another distribution."
 )
 INPUTS = {"size": 8, "seed": 0, "posteriors": ["diagonal", "full"], "spread": 0.4}
 """``spread`` is that of the log standard deviations of g, and of the elements of its root below the diagonal."""
@@ -34,7 +34,7 @@ def jobs(profile: str) -> list[Job]:
 
 
 def compute(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
-    """Correlation matrices, to four digits: by posterior, of g, of vec(W), and of the matrix normal law."""
+    """Correlation matrices, to four digits: by posterior, of g, of vec(W), and of the matrix normal distribution."""
     return [{"metrics": {posterior: rounded(one, posterior) for posterior in one["posteriors"]}} for one in inputs]
 
 
@@ -46,7 +46,7 @@ def rounded(inputs: Inputs, posterior: str) -> dict[str, list[list[float]]]:
 
 @torch.no_grad()
 def correlations(layer: WHVILinear) -> dict[str, Tensor]:
-    """Of g, (D, D); of vec(W), (D^2, D^2); and of the matrix normal law with its row and column covariance."""
+    """Of g, (D, D); of vec(W), (D^2, D^2); and of the matrix normal distribution with its row and column covariance."""
     law = layer.weight_distribution()
     covariances = law.g_root @ law.g_root.T, law.covariance, law.matrix_normal_covariance
     return dict(zip(KINDS, map(normalised, covariances), strict=True))
@@ -72,7 +72,7 @@ def normalised(covariance: Tensor) -> Tensor:
 def show(records: Sequence[Record]) -> Shown:
     """A row of pictures for each posterior."""
     size, metrics = records[0]["inputs"]["size"], records[0]["results"]["metrics"]
-    words = "Correlation matrices: blocks of g, dense and periodic ones of vec(W), and those of a matrix normal law."
+    words = "Correlation matrices: blocks of g, dense and periodic ones of vec(W), and those of a matrix normal."
     drawing = Figure("Normalised covariance for W = S₁ H diag(g) H S₂", draw(size, metrics), alternative=words)
     return Shown(NAME, TITLE, SOURCE, TEXT.format(size=size), (drawing,))
 

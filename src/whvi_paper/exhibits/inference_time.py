@@ -57,9 +57,9 @@ def show(records: Sequence[Record]) -> Shown:
         f"A batch of {ROWS} rows, {SAMPLES} functions drawn, {DEPTH} hidden layers; float32, medians of interleaved "
         f"runs in one process. Each function is one draw of all weights, used for all rows. Time at width {width}, "
         f"relative to WHVI: {', '.join(times)}. The paper measured on a GPU, and speaks of a poor performance of NNG, "
-        f"whose law is the matrix Gaussian. Here a draw of it meets the rows factor by factor, which is quadratic in "
-        f"the width, where these are fewer than two thirds of it; for more it is a product of full matrices: cubic. "
-        f"{measured.where(records)}"
+        f"whose distribution is the matrix Gaussian. Here a draw of it meets the rows factor by factor, which is "
+        f"quadratic in the width, where these are fewer than two thirds of it; for more it is a product of full "
+        f"matrices: cubic. {measured.where(records)}"
     )
     numbers = measured.entries(NAME, records, lambda one: (f"{one['rows']} rows", one["width"]))
     words = "Time of a prediction against the width, a line for each method; the table has the numbers."

@@ -19,7 +19,7 @@ TEXT = (
     "W = A B^T with Gaussian factors (Singular Bayesian Neural Networks, 2026), of such a rank that there are about as "
     "many parameters as for T = 4. All take 50,500 steps, MC dropout too, but mean field 20,200; the weight of the KL "
     "rises over the first fifth of them for T > 1, grid and low rank, and for T = 1 in regression. For T > 1 and the "
-    "grid q(g) starts ten times narrower. Both were chosen for T = 4, on rows kept apart from the training rows."
+    "grid q(g) starts ten times narrower. Both were chosen for T = 4, on rows held out from the training rows."
 )
 METHODS = {
     "whvi": "WHVI T = 1",

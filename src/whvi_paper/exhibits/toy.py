@@ -26,8 +26,9 @@ TEXT = (
     "128 inputs from U[-1, 2] without those between 0.2 and 0.8, noisy values of a random function (variance exp(-3)), "
     "and a network 1 - 128 - 128 - 1 with cosines, under a prior N(0, 1) for the weights. All methods know the noise. "
     "Bands hold 75 and 95 % of the functions f, without noise. The distance is the mean over the grid from -1.5 to 2.5 "
-    "of the Wasserstein distance between the laws of f(x) under a method and under SGHMC, the ground truth. Its chains "
-    "sample the hidden layers with the last one integrated out; that one is then drawn from its exact law."
+    "of the Wasserstein distance between the distributions of f(x) under a method and under SGHMC, the ground truth. "
+    "Its chains sample the hidden layers with the last one integrated out; that one is then drawn from its exact "
+    "distribution."
 )
 BOUNDED = ("g-whvi", "nf-whvi", "mfg")
 """Methods whose objective is a bound. That of MC dropout leaves out the entropy of its weights, which is infinite."""

@@ -70,7 +70,7 @@ def train(
     settings |= {} if rate is None else {"learning_rate": rate}
     inputs = {"dataset": data, "model": model, "method": treatment, "epochs": epochs, "configuration": settings}
     task = ImageTraining({**inputs, "seed": seed})
-    folder.mkdir(parents=True, exist_ok=True)  # what cannot be written is told now, and not after an epoch
+    folder.mkdir(parents=True, exist_ok=True)  # what cannot be written is reported now, and not after an epoch
     with stoppable():
         with team(launched()) as group:
             speed = _fit(task, folder, distributed=group.size > 1)

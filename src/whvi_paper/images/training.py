@@ -102,7 +102,7 @@ class ImageTraining:
 
     ``epochs`` is a number, or a list with one for each cycle: the schedule and the optimizer start again (Loshchilov &
     Hutter, 2017), and the task is the last of them. ``sides``, where it is there, has one for each cycle too: pixels
-    of a line, to which images are shrunk. Steps on small images cost less, and large ones go on from what they teach.
+    of a line, to which images are shrunk. Steps on small images cost less, and large ones resume from what they teach.
     """
 
     def __init__(self, one: Inputs) -> None:
@@ -147,7 +147,7 @@ class ImageTraining:
         return Curve(folder / "curve.json", self.steps // self.epochs)
 
     def fit(self, folder: Path, report: Report, *, progress: bool | None = False, distributed: bool = False) -> Fit:
-        """Train, with a checkpoint and a look at the test images after each epoch; goes on from what is there."""
+        """Train, with a checkpoint and a look at the test images after each epoch; resumes from what is there."""
         curve = self.curve(folder)
         way = algorithm(self.model, self.settings, self.steps)
 

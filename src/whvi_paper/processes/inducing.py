@@ -27,7 +27,7 @@ COVARIANCES = ("diagonal", "full")
 
 @dataclass(frozen=True)
 class Predictive:
-    """A Gaussian law of each target."""
+    """A Gaussian distribution of each target."""
 
     mean: Tensor
     """(N)."""
@@ -110,7 +110,7 @@ class Sparse(NamedTuple):
 
 
 def sparse_model(x: Tensor, points: int, covariance: str, settings: Optimisation) -> Sparse:
-    """A process for rows x (N, F) as it starts: whitened, its points at random rows, its law near the prior.
+    """A process for rows x (N, F) as it starts: whitened, its points at random rows, its distribution near the prior.
 
     Args:
         points: how many.
@@ -125,7 +125,7 @@ def sparse_model(x: Tensor, points: int, covariance: str, settings: Optimisation
         torch.manual_seed(settings.seed)
         start = x[torch.randperm(len(x))[:points]].double()
         process = _sparse_process(package, start, kind[covariance](len(start)).double(), kernel(x.shape[1]))
-        process(start)  # the first call sets the law, which is random
+        process(start)  # the first call sets the distribution, which is random
     likelihood = gaussian_likelihood(settings.noise_variance)
     return Sparse(process, likelihood, package.mlls.VariationalELBO(likelihood, process, num_data=len(x)))
 

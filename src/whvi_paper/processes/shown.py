@@ -21,7 +21,7 @@ CLOSE = 0.1
 TEXT = (
     "A fifth of the rows trains, the rest tests; inputs in the unit cube, outputs standardised, so that an RMSE of 1 "
     "is that of the mean. All methods start from the same kernel (lengthscales sqrt(F / 2), variance 1) and noise "
-    "(standard deviation 0.02), which are learned along, the noise after five sixths of {steps:,} steps of Adam. WHVI"
+    "(standard deviation 0.02), which are learned jointly, the noise after five sixths of {steps:,} steps of Adam. WHVI"
     " has side² features; variational features and inducing points have as few as reach its number of parameters, "
     "where those of kernel and noise do not count, and the places of inducing points do (the paper does not say). "
     "Batches have 128 rows, of which the paper says nothing. {functions} One seed. Variations are ours, at the "

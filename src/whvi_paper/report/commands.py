@@ -60,7 +60,7 @@ def find(results: Path | None, profile: str) -> "list[Shown]":
     from whvi_paper.exhibits import show_all
     from whvi_paper.store import home
 
-    recipe.profile(profile)  # a mistake is told before work
+    recipe.profile(profile)  # a mistake is reported before work
     folder = results or home(profile)
     shown = show_all(folder, profile)
     if not shown:

@@ -81,7 +81,7 @@ class Callback:
         return {}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """What it goes on from, as tensors by name and as JSON."""
+        """What it resumes from, as tensors by name and as JSON."""
         return {}, {}
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A run that saves itself, and goes on from what it saved."""
+"""A run that saves itself, and resumes from what it saved."""
 
 from contextlib import ExitStack
 from os import PathLike
