@@ -230,7 +230,7 @@ def test_malformed_file_is_refused_and_the_way_out_works(folder: Path, kind: str
         checkpoint.load(folder, STEP)
     message = refused(folder)
     assert f"{folder / JSON} " in message or f"{folder / TENSORS} " in message
-    assert message.endswith(f"; remove {JSON} and {TENSORS} to go on from step {STEP - 1}")
+    assert message.endswith(f"; remove {JSON} and {TENSORS} to resume from step {STEP - 1}")
     for name in (JSON, TENSORS):
         path = folder / name
         if path.is_dir():
@@ -328,7 +328,7 @@ def test_older_damage_is_named_with_the_newer_one(folder: Path) -> None:
         (folder / f"step-{step:08d}.safetensors").write_bytes(b"?")
     message = refused(folder)
     names = [f"step-{step:08d}.{kind}" for step in (3, 2) for kind in ("json", "safetensors")]
-    assert message.endswith(f"remove {' and '.join(names)} to go on from step 1")
+    assert message.endswith(f"remove {' and '.join(names)} to resume from step 1")
 
 
 def test_damage_of_the_older_does_not_hinder_the_latest(folder: Path) -> None:
