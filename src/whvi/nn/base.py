@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError, DtypeError, InputTypeError
+from whvi.errors import ArgumentError, DtypeError, InputTypeError, UnsupportedError
 from whvi.nn.draws import FRESH, Draw, PartsError, Shape, entry_of, fixed_draws
+from whvi.nn.moments import Stage
 from whvi.nn.ties import check_alone, note_user
 from whvi.nn.vectors import BIAS, repeated, value_at
 from whvi.ops import draw_seed
@@ -74,6 +75,14 @@ class BayesianLayer(nn.Module, ABC):
     def bias_value(self, draw: Draw | None = None) -> Tensor | None:
         """The bias at a draw, or its mean: (*draw.shape, outputs); None for a layer without one."""
         return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
+
+    def moments(self, mean: Tensor, variance: Tensor | None) -> Stage:
+        """What the layer makes of inputs that have a mean and a variance: for ``whvi.predict(method="moments")``.
+
+        Args:
+            mean, variance: of independent inputs, (N, features); no variance where they are known.
+        """
+        raise UnsupportedError(f"{type(self).__name__} has no moments; use method='samples'")
 
     def kl(self) -> Tensor:
         """KL(posterior || prior) in nats, summed over all random vectors of the layer, unscaled; a scalar."""

@@ -12,6 +12,7 @@ from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw
 from whvi.nn.geometry import ConvGeometry, geometry_of
+from whvi.nn.moments import Stage, rows_only
 from whvi.nn.parts import check_features, in_precision_of
 from whvi.nn.vectors import repeated, shape_of
 from whvi.ops import normal
@@ -111,6 +112,22 @@ class MCDropout(Dropout):
             bias = in_precision_of(x, bias)
         x = self.drop(x, draw)
         return linear(x, weight, bias) if self.geometry is None else self.geometry.convolve(x, weight, bias)
+
+    def moments(self, mean: Tensor, variance: Tensor | None) -> Stage:
+        """Exact: a dropped input has the variance (v + m^2) / keep - m^2. For linear layers."""
+        if self.geometry is not None:
+            return super().moments(mean, variance)
+        rows_only(mean)
+        weight = wide(self.layer.weight)
+        known = torch.zeros_like(mean) if variance is None else variance
+        more = (known + mean.square()) * (1.0 / self.keep - 1.0)
+        y = mean @ weight.mT if self.layer.bias is None else mean @ weight.mT + wide(self.layer.bias)
+
+        def back(u: Tensor) -> tuple[Tensor, Tensor]:
+            u = u @ weight
+            return u, (u.square() * more).sum(-1)
+
+        return Stage(y, (known + more) @ weight.square().mT, back)
 
     def weight_at(self, draw: Draw | None = None) -> Tensor:
         """W diag(z) / keep at a draw, or W: (*draw.shape, *layer.weight.shape)."""

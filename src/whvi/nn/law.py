@@ -111,6 +111,11 @@ class WeightDistribution:
         self._check_size()
         return torch.kron(self.column_covariance, self.row_covariance)
 
+    def products(self, x: Tensor) -> Tensor:
+        """(W - M) x for each unit of noise, whose squares sum to the variance of W x: (N, in) -> (q, N, out)."""
+        axes = (self.g_root.shape[1], 1, *self.g_mean.shape)
+        return self.matrix.apply(self.g_root.T.reshape(axes), x)
+
     def lq(self) -> tuple[Tensor, Tensor]:
         """The diagonal of L, (out * in), and Q, (out * in, n): the scales stretch W, the transforms only rotate g.
 

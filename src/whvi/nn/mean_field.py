@@ -11,6 +11,7 @@ from whvi.arguments import whole_number
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
 from whvi.nn.geometry import ConvGeometry, Convolutional, Size
+from whvi.nn.moments import Stage, independent_rows, rows_only, with_bias
 from whvi.nn.parts import (
     check_features,
     check_floating,
@@ -167,6 +168,14 @@ class MeanFieldLinear(MeanField):
             return super().evaluate(x, draw)
         laws = (weights.mean, weights.log_std, bias.mean, bias.log_std)
         return local_linear(x, *laws, draw.seed, _WEIGHT * STREAM, BIAS * STREAM)
+
+    def moments(self, mean: Tensor, variance: Tensor | None) -> Stage:
+        """Exact: Var[y] = S^2 (m^2 + v) + M^2 v."""
+        rows_only(mean)
+        spread = self.spread(mean)
+        if variance is not None:
+            spread = spread + variance @ self.weights.variance.mT
+        return with_bias(independent_rows(mean, variance, self.weight_at(), spread), self.bias)
 
     def product(self, x: Tensor, weight: Tensor) -> Tensor:
         """(..., in) and (out, in) -> (..., out)."""

@@ -60,6 +60,11 @@ class Posterior(nn.Module, ABC):
         """R of shape (..., D, r) with R R^T the covariance; posteriors that are not Gaussian have none."""
         raise UnsupportedError(f"{type(self).__name__} has no covariance in closed form; estimate it from rsample")
 
+    @property
+    def variance(self) -> Tensor:
+        """Var[z] of each element, of shape ``event_shape``; posteriors that are not Gaussian have none."""
+        return self.covariance_root().square().sum(-1).reshape(self.event_shape)
+
     def extra_repr(self) -> str:
         """Shape of the vector, for ``print``."""
         return f"event_shape={tuple(self.event_shape)}"

@@ -65,6 +65,11 @@ class DiagonalGaussian(GaussianPosterior):
         noise = standard_normal(self.mean, (*shape, *self.mean.shape), seed, offset)
         return torch.addcmul(wide(self.mean), wide(self.log_std).exp(), noise)
 
+    @property
+    def variance(self) -> Tensor:
+        """exp(2 log_std)."""
+        return (2.0 * wide(self.log_std)).exp()
+
     def half_log_det(self) -> Tensor:
         """Sum of log_std."""
         return wide(self.log_std).sum()

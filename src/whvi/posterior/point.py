@@ -1,5 +1,6 @@
 """A point estimate: optimised, not inferred."""
 
+import torch
 from torch import Tensor, nn
 
 from whvi.posterior.base import Posterior, Shape, wide
@@ -31,6 +32,11 @@ class Point(Posterior):
     def kl(self, prior: Prior) -> Tensor:
         """Zero."""
         return self.mean.new_zeros(())
+
+    @property
+    def variance(self) -> Tensor:
+        """Zero."""
+        return torch.zeros_like(wide(self.mean))
 
     def covariance_root(self) -> Tensor:
         """No spread: (..., D, 0)."""

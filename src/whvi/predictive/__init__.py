@@ -1,6 +1,7 @@
 """Predictions, their quality, and pictures of both."""
 
 from whvi.ensemble import Ensemble
+from whvi.predictive.analytic import AnalyticPrediction
 from whvi.predictive.calibration import (
     Reliability,
     coverage,
@@ -9,6 +10,7 @@ from whvi.predictive.calibration import (
     quantile_calibration,
     reliability,
 )
+from whvi.predictive.last_step import Moments
 from whvi.predictive.metrics import (
     SelectiveCurve,
     auroc,
@@ -21,11 +23,14 @@ from whvi.predictive.metrics import (
     selective_curve,
     sharpness,
 )
+from whvi.predictive.moments import moments_of, register_moments
 from whvi.predictive.predict import predict
 from whvi.predictive.prediction import Prediction
 
 __all__ = [
+    "AnalyticPrediction",
     "Ensemble",
+    "Moments",
     "Prediction",
     "Reliability",
     "SelectiveCurve",
@@ -38,8 +43,10 @@ __all__ = [
     "error_rate",
     "interval_width",
     "mnll",
+    "moments_of",
     "predict",
     "quantile_calibration",
+    "register_moments",
     "reliability",
     "rmse",
     "selective_curve",

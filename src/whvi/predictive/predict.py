@@ -11,6 +11,7 @@ from whvi.nn.draws import batch_or_example
 from whvi.nn.outputs import Output, with_output
 from whvi.nn.parts import check_model_precision
 from whvi.ops import draw_seed
+from whvi.predictive.analytic import AnalyticPrediction
 from whvi.predictive.functions import Functions
 from whvi.predictive.prediction import Prediction
 from whvi.predictive.sources import Members, Network, Source
@@ -27,6 +28,7 @@ def predict(
     batch_rows: int | None = None,
     seed: int | None = None,
     output: Output | None = None,
+    method: str = "samples",
 ) -> Prediction:
     """The predictive law of the targets of x: the mixture of p(y | f) over functions f that ``model`` draws.
 
@@ -50,6 +52,10 @@ def predict(
         seed: of all draws; default a fresh one from torch's generator.
         output: from what the model returns to the tensor that the likelihood takes; default a tensor as it is, an
             object's ``logits``, or the first of a tuple.
+        method: "samples", or "moments": no function is drawn; mean and variance go through the network in one pass (see
+            ``AnalyticPrediction``), and ``samples`` points stand for its output where the likelihood needs that. For
+            networks that are an ``nn.Sequential`` of the layers of ``whvi.nn`` and common modules; others are refused,
+            unless ``whvi.predictive.register_moments`` knows them.
 
     The model is evaluated in eval mode and without gradients, and its modules have their own mode again afterwards.
     Any number of threads may predict with a model in eval mode; one in training mode serves them one by one.
@@ -69,7 +75,14 @@ def predict(
     >>> bool((low < prediction.mean).all() and (prediction.mean < high).all())
     True
     """
-    return Prediction(functions_of(model, x, samples, likelihood, batch_or_example(draws), batch_rows, seed, output))
+    if method == "samples":
+        return Prediction(functions_of(model, x, samples, likelihood, batch_or_example(draws), batch_rows, seed, output))
+    if method != "moments":
+        raise ArgumentError(f"method must be 'samples' or 'moments', got {method!r}")
+    if draws != "batch":
+        raise ArgumentError(f"method='moments' draws nothing, so draws={draws!r} has no meaning; leave it out")
+    seed = check_arguments(model, x, samples, batch_rows, seed)
+    return AnalyticPrediction(with_output(model, output), x, _law(model, likelihood), samples, batch_rows, seed)
 
 
 def functions_of(
@@ -83,29 +96,38 @@ def functions_of(
     output: Output | None = None,
 ) -> Functions:
     """The functions that ``predict`` averages over, for those who want something else of them; arguments as there."""
+    seed = check_arguments(model, x, samples, batch_rows, seed)
+    return Functions(_source(model, likelihood, samples, output), x, batch_or_example(draws), batch_rows, seed)
+
+
+def check_arguments(model: nn.Module, x: Inputs, samples: int | None, batch_rows: int | None, seed: int | None) -> int:
+    """Raise the error that says what is wrong with arguments of ``predict``, if anything is; the seed, or a fresh one."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     for name, value in (("samples", samples), ("batch_rows", batch_rows)):
         if value is not None:
             whole_number(name, value)
-    draws = batch_or_example(draws)
     if seed is not None:
         seed = any_whole_number("seed", seed)
         if not -(2**63) <= seed < 2**63:
             raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
     of.check(x)
     check_model_precision(x, model)
-    source = _source(model, likelihood, samples, output)
-    seed = int(draw_seed()) if seed is None else seed
-    return Functions(source, x, draws, batch_rows, seed)
+    return int(draw_seed()) if seed is None else seed
 
 
-def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None, output: Output | None) -> Source:
+def _law(model: nn.Module, likelihood: Likelihood | None) -> Likelihood | None:
+    """The likelihood that was given, or the model's own; of an ensemble, members may have their own."""
     if likelihood is None and not isinstance(model, Ensemble):
         own = getattr(model, "likelihood", None)
         likelihood = own if isinstance(own, Likelihood) else None  # a method may have that name
     if likelihood is not None and not isinstance(likelihood, Likelihood):
         raise InputTypeError(f"likelihood must be a whvi.likelihoods.Likelihood, got {type(likelihood).__name__}")
+    return likelihood
+
+
+def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None, output: Output | None) -> Source:
+    likelihood = _law(model, likelihood)
     if isinstance(model, Ensemble):
         if output is not None:
             raise ArgumentError(

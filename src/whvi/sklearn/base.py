@@ -259,15 +259,17 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         x, weight = self.x_scaling_.forward(rows.x), torch.from_numpy(rows.weight).float()
         return TrainingData(torch.from_numpy(x).float(), self._as_targets(self.y_scaling_.forward(rows.y)), weight)
 
-    def _predict(self, X: Any, samples: int | None = None, seed: int | None = None) -> Prediction:
+    def _predict(
+        self, X: Any, samples: int | None = None, seed: int | None = None, method: str = "samples"
+    ) -> Prediction:
         """The law of the standardised targets of X: the same functions at each call."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
         count = checked(self).samples if samples is None else samples
-        return self._law(x, count, mix(self.seed_, "prediction") if seed is None else seed)
+        return self._law(x, count, mix(self.seed_, "prediction") if seed is None else seed, method)
 
-    def _law(self, x: Array, samples: int, seed: int) -> Prediction:
+    def _law(self, x: Array, samples: int, seed: int, method: str = "samples") -> Prediction:
         """The law of the standardised targets of checked rows."""
         inputs = torch.from_numpy(self.x_scaling_.forward(x))
         likelihood = None if isinstance(self.model_, Ensemble) else self.likelihood_  # members have their own
-        return predict(self.model_, inputs, samples, likelihood=likelihood, seed=seed)
+        return predict(self.model_, inputs, samples, likelihood=likelihood, seed=seed, method=method)

@@ -58,19 +58,23 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
                 self._set_classes(np.unique(classes))
             return self._partial_fit_rows(self._coded(X, y, weight))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, *, method: str = "samples") -> Array:
         """The most probable class of each row: (N,)."""
-        codes = self.predict_proba(X).argmax(axis=1)
+        codes = self.predict_proba(X, method=method).argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    def predict_proba(self, X: Any) -> Array:
-        """The probability of each class, the mean over functions: (N, classes)."""
-        probabilities = finite(self._predict(X).mean.numpy())
+    def predict_proba(self, X: Any, *, method: str = "samples") -> Array:
+        """The probability of each class, the mean over functions: (N, classes).
+
+        With ``method="moments"`` none are drawn: mean and variance of the logits come from one pass, and the mean is
+        over 64 fixed points of their distribution.
+        """
+        probabilities = finite(self._predict(X, method=method).mean.numpy())
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any, *, method: str = "samples") -> Array:
         """The logarithm of ``predict_proba``."""
-        return np.asarray(np.log(self.predict_proba(X)))
+        return np.asarray(np.log(self.predict_proba(X, method=method)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Labels drawn from the predictive law, each of one function for all rows: (N, n_samples)."""
@@ -78,9 +82,9 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         codes = self._predict(X, n_samples, seed).sample_y(n_samples).numpy().T
         return np.asarray(self.classes_[codes])
 
-    def log_prob(self, X: Any, y: Any) -> Array:
+    def log_prob(self, X: Any, y: Any, *, method: str = "samples") -> Array:
         """The log predictive probability of each row's label in nats: (N,). Minus its mean is the MNLL."""
-        prediction = self._predict(X)
+        prediction = self._predict(X, method=method)
         return np.asarray(prediction.log_prob(torch.from_numpy(self._codes(column_or_1d(y)))).numpy())
 
     def _read(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Array, Array, Array]:

@@ -120,24 +120,29 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         with self._whole_or_as_before():
             return self._partial_fit_rows(self._read(X, y, sample_weight, reset=not hasattr(self, "model_")))
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean of each target, and with ``return_std`` also its standard deviation, noise included: as y was."""
-        prediction = self._predict(X)
+    def predict(self, X: Any, return_std: bool = False, *, method: str = "samples") -> Any:
+        """The mean of each target, and with ``return_std`` also its standard deviation, noise included: as y was.
+
+        ``method="moments"``, here and below, draws no functions: mean and variance go through the network in one pass.
+        """
+        prediction = self._predict(X, method=method)
         mean = self._as_given(self.y_scaling_.back(prediction.mean.numpy()))
         if not return_std:
             return mean
         return mean, self._as_given(prediction.std.numpy() * self.spread_ * self.y_scaling_.scale)
 
-    def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)) -> Array:
+    def predict_quantiles(
+        self, X: Any, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95), *, method: str = "samples"
+    ) -> Array:
         """Quantiles of each target: (N, Q), or (N, outputs, Q); of one level that is not in a list, as y was."""
-        prediction = self._predict(X)
+        prediction = self._predict(X, method=method)
         levels = [quantiles] if isinstance(quantiles, SupportsFloat) and np.ndim(quantiles) == 0 else quantiles
         found = self._values(prediction.mean, prediction.quantile(levels))
         return found[..., 0] if levels is not quantiles else found
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Array, Array]:
+    def predict_interval(self, X: Any, level: float = 0.9, *, method: str = "samples") -> tuple[Array, Array]:
         """The ends of the central interval that holds each target with probability ``level``: as y was."""
-        prediction = self._predict(X)
+        prediction = self._predict(X, method=method)
         ends = self._values(prediction.mean, torch.stack(prediction.interval(level)))
         return ends[..., 0], ends[..., 1]
 
@@ -150,9 +155,9 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         drawn = self._predict(X, n_samples, seed).sample_y(n_samples)
         return self._values(self._predict(X).mean, drawn)
 
-    def log_prob(self, X: Any, y: Any) -> Array:
+    def log_prob(self, X: Any, y: Any, *, method: str = "samples") -> Array:
         """The log predictive density of each row in nats: (N,). Minus its mean is the MNLL."""
-        prediction = self._predict(X)
+        prediction = self._predict(X, method=method)
         finite(prediction.std.numpy())
         mean = prediction.mean.numpy()
         y = check_array(y, dtype=np.float64, ensure_2d=False)

@@ -34,7 +34,9 @@ from whvi.inference.stacked_svi import StackedRun
 from whvi.inference.svi import SVIRun
 from whvi.likelihoods import Likelihood
 from whvi.nn import MeanFieldLinear, WHVILinear
+from whvi.nn.moments import Stage
 from whvi.predictive import predict
+from whvi.predictive.pointwise import pointwise
 from whvi.sklearn.weighted import Weighted, with_weights
 
 LEAST_APART = 10
@@ -94,6 +96,10 @@ class Steady(nn.Module):
         scaled = f * self.factors
         targets, beyond = scaled[..., : self.outputs], scaled[..., self.outputs :]
         return torch.cat((targets, beyond.clamp(-LARGEST_CHANGE, LARGEST_CHANGE)), -1) if beyond.numel() else scaled
+
+    def moments(self, mean: Tensor, variance: Tensor | None) -> Stage:
+        """It is a function of single elements."""
+        return pointwise(self, mean, variance)
 
 
 def default_steps(rows: int) -> int:

@@ -15,6 +15,7 @@ from whvi.ops.product import Vector, cut, product
 from whvi.structure.elements import inverse, permuted, xor_fold
 from whvi.structure.plan import Plan
 from whvi.structure.spec import Permutation, Step, Structure, parse
+from whvi.structure.squares import transform
 
 
 class StructuredMatrix:
@@ -81,7 +82,7 @@ class StructuredMatrix:
             return add_bias(self._contract(value_of(g), x).to(x.dtype), bias)
         matrix, g, vectors = self._summed(g, x) if plan.summed else (self, self._laid_out(g), self._pieces(x))
         stacked = plan.blocks > 1 or plan.summed
-        if self._is_core():
+        if self._is_core() and not _plain(g):
             s1, s2 = matrix._core_scales()
             y = product(vectors, s1, g, s2, bias, stacked=stacked, summed=plan.summed, features=plan.out_features)
             return y.to(x.dtype)
@@ -200,6 +201,9 @@ class StructuredMatrix:
         The operator adds up where nothing follows it; else there is a result for each term and column.
         """
         structure = self.structure
+        if _plain(g):
+            y = self._steps(structure.left, value_of(g) * self._steps(structure.right, x))
+            return y.sum((-4, -3)) if add_up else y
         x = self._steps(structure.before, x)
         added = add_up and structure.fused and not structure.after
         if structure.fused:
@@ -227,7 +231,7 @@ class StructuredMatrix:
         return x
 
     def _transform(self, x: Tensor) -> Tensor:
-        return fwht(x, scale=self.plan.size**-0.5)
+        return transform(x, self.plan.size**-0.5)
 
     def _laid_out(self, g: Vector) -> Vector:
         """g with an axis for the blocks, where there are several; noise with all axes that it is drawn over."""
@@ -268,6 +272,11 @@ class StructuredMatrix:
         else:
             y = (x.diagonal(dim1=-2, dim2=-1) * g).sum(-1)
         return y.expand(*y.shape[:-1], plan.blocks) if several else y.unsqueeze(-1)
+
+
+def _plain(g: Vector) -> bool:
+    """Whether torch's own operators are wanted: in exported graphs without noise, which then run anywhere."""
+    return isinstance(g, Tensor) and torch.compiler.is_exporting()
 
 
 def _over_blocks(vectors: Tensor) -> Tensor:

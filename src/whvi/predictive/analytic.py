@@ -1,0 +1,60 @@
+"""What is known about targets by means and variances, without samples."""
+
+from functools import cached_property
+from typing import Any
+
+from torch import Tensor, nn
+
+from whvi.likelihoods import Gaussian, Likelihood
+from whvi.predictive.functions import Functions
+from whvi.predictive.last_step import Points
+from whvi.predictive.prediction import Prediction
+from whvi.rows import Inputs
+
+
+class AnalyticPrediction(Prediction):
+    """The predictive law by ``whvi.predict(..., method="moments")``: as a ``Prediction``, from one pass.
+
+    The outputs of the network are taken for Gaussian, with the mean and the variance of ``moments_of``, and independent
+    of each other. With Gaussian noise, densities, intervals and entropies follow in closed form (a mixture over the
+    noise, where the network gives that). For other likelihoods, and in ``samples``, 64 fixed points stand for the law of
+    the outputs. Rows are independent: ``samples`` and ``sample_y`` do not say how targets vary together.
+    """
+
+    def __init__(
+        self, model: nn.Module, x: Inputs, likelihood: Likelihood | None, samples: int | None, rows: int | None, seed: int
+    ) -> None:
+        self._arguments = model, x, likelihood, samples, rows, seed
+        super().__init__(self._made(smooth=False))
+
+    def _made(self, *, smooth: bool) -> Functions:
+        model, x, likelihood, samples, rows, seed = self._arguments
+        return Functions(Points(model, likelihood, samples, smooth=smooth), x, "batch", rows, seed)
+
+    @cached_property
+    def _smooth(self) -> Prediction | None:
+        """With the variance of the output in that of the noise, for a Gaussian likelihood."""
+        gaussian = isinstance(self._functions.likelihood, Gaussian)
+        return Prediction(self._made(smooth=True)) if gaussian else None
+
+    @property
+    def entropy(self) -> Tensor:
+        """As of a ``Prediction``."""
+        return super().entropy if self._smooth is None else self._smooth.entropy
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """As of a ``Prediction``."""
+        return super().cdf(y) if self._smooth is None else self._smooth.cdf(y)
+
+    def log_prob(self, y: Tensor) -> Tensor:
+        """As of a ``Prediction``."""
+        return super().log_prob(y) if self._smooth is None else self._smooth.log_prob(y)
+
+    def sample_y(self, count: int | None = None) -> Tensor:
+        """As of a ``Prediction``, but rows are independent."""
+        if self._smooth is None:
+            return super().sample_y(count)
+        return self._smooth.sample_y(self.functions if count is None else count)
+
+    def _quantiles(self, *arguments: Any) -> tuple[Tensor, ...]:
+        return super()._quantiles(*arguments) if self._smooth is None else self._smooth._quantiles(*arguments)
