@@ -28,6 +28,7 @@ from whvi.inference.schedules import (
     Scaled,
 )
 from whvi.inference.sghmc import SGHMC
+from whvi.inference.streams import posterior_as_prior
 from whvi.inference.svi import SVI
 from whvi.moved import moved_names
 
@@ -65,6 +66,7 @@ __all__ = [
     "fit_ensemble",
     "fit_replicas",
     "member_seeds",
+    "posterior_as_prior",
     "split_rhat",
 ]
 __getattr__ = moved_names(__name__, {"NoisyKFAC": "whvi_paper.baselines"})

@@ -21,6 +21,7 @@ from whvi.inference.loop import Loop, Part, training
 from whvi.inference.old_keywords import OldKeywords, OldReplicasKeywords, in_new_words
 from whvi.inference.replicas import check_settings
 from whvi.inference.seeds import mix
+from whvi.inference.streams import start_from
 from whvi.inference.svi import SVI
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, describe
@@ -78,6 +79,7 @@ def fit(
     output: Output | None = None,
     callbacks: Sequence[Callback] = (),
     compile: bool = False,
+    prior: nn.Module | None = None,
     **old: Unpack[OldKeywords],
 ) -> Fit:
     """Fit a model, in place.
@@ -103,6 +105,8 @@ def fit(
             own subclass of ``Callback``. A terminal has a progress bar without being asked.
         compile: make the step one graph first, by torch's Inductor and a C++ compiler, for ``SVI()`` and ``MAP()`` and
             layers that do not draw from torch's own generator. It takes some ten seconds; results differ by rounding.
+        prior: a fitted model of the same architecture, or this one: its posterior becomes the prior and the start, and
+            what is not random is held, as by ``posterior_as_prior``. For rows that come in parts.
         old: keywords of version 0.1, which are callbacks now.
 
     >>> from whvi.likelihoods import Gaussian
@@ -113,6 +117,8 @@ def fit(
     50
     """
     check_modules(model, likelihood)
+    if prior is not None:
+        start_from(prior, model, likelihood)
     model = with_output(model, output)
     seed = any_whole_number("seed", seed)
     algorithm, more = in_new_words("fit", algorithm, old)

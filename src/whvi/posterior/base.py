@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from whvi.posterior.prior import Prior
 __all__ = ["Posterior", "Shape", "standard_normal", "times", "wide"]
 
 Shape = tuple[int, ...]
+LAST = "last"
+"""Under which name a posterior has the prior that takes the place of its layer's: what it was itself, before the rows
+that it learns from now (``whvi.inference.posterior_as_prior``)."""
 
 
 class Posterior(nn.Module, ABC):
@@ -24,6 +28,10 @@ class Posterior(nn.Module, ABC):
 
     mean: Tensor
     """E[z], of shape ``event_shape``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_load_state_dict_pre_hook(_make_room)
 
     @property
     @abstractmethod
@@ -68,6 +76,13 @@ class Posterior(nn.Module, ABC):
     def extra_repr(self) -> str:
         """Shape of the vector, for ``print``."""
         return f"event_shape={tuple(self.event_shape)}"
+
+
+def _make_room(posterior: nn.Module, *arguments: Any) -> None:
+    """Before a state is loaded, which may have the posterior that was the prior."""
+    from whvi.posterior.last import make_room  # it is made of posteriors
+
+    make_room(posterior, *arguments)
 
 
 def standard_normal(like: Tensor, shape: Shape, seed: Tensor, offset: int) -> Tensor:

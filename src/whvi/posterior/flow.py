@@ -83,7 +83,7 @@ class PlanarFlow(Posterior):
         return kl.flow(
             self.base.half_log_det(),
             log_det.sum() / count,
-            prior.quadratic(z).sum() / count,
+            prior.quadratic(prior.centred(z)).sum() / count,
             prior.log_det(self.event_shape),
             size,
         )

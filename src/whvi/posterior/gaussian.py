@@ -51,7 +51,7 @@ class GaussianPosterior(Posterior):
     def kl(self, prior: Prior) -> Tensor:
         """KL(q || prior), exactly."""
         size = self.mean.numel()
-        quadratic, trace = prior.quadratic(wide(self.mean)), self.prior_trace(prior)
+        quadratic, trace = prior.quadratic(prior.centred(wide(self.mean))), self.prior_trace(prior)
         if self.mean.ndim > 1:
             quadratic, trace = quadratic.sum(), trace.sum()
         return kl.gaussian(quadratic, trace, self.half_log_det(), prior.log_det(self.event_shape), size)

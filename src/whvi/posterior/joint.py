@@ -51,7 +51,8 @@ class JointPosterior(Posterior):
 
     def kl(self, prior: Prior) -> Tensor:
         """KL(q || prior) of the vector, for a prior that is the same for all numbers."""
-        if not isinstance(prior, GaussianPrior):
+        own = type(prior).centred is not Prior.centred  # what this posterior was before, also of one vector
+        if not (own or isinstance(prior, GaussianPrior)):
             raise ArgumentError(f"a joint posterior takes a GaussianPrior or a number, got a {type(prior).__name__}")
         return self.flat.kl(prior)
 

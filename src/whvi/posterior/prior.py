@@ -1,4 +1,4 @@
-"""Priors over a vector: zero-mean Gaussians."""
+"""Priors over a vector: Gaussians, most of them with mean zero."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from whvi.ops.precision import wide
 
 
 class Prior(nn.Module, ABC):
-    """N(0, P), given by what KL divergences need of P."""
+    """N(0, P), given by what KL divergences need of P; the mean may be another one, see ``centred``."""
 
     @abstractmethod
     def quadratic(self, z: Tensor) -> Tensor:
@@ -31,6 +31,10 @@ class Prior(nn.Module, ABC):
     @abstractmethod
     def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
         """Draws of that shape, vectors on the last axis."""
+
+    def centred(self, z: Tensor) -> Tensor:
+        """z minus the mean of the prior, which is zero for most."""
+        return z
 
     def given(self, gain: Callable[[], Tensor]) -> "Prior":
         """This prior for a weight of the given gain (see :class:`ConstantWeightVariance`); most do not depend on it."""

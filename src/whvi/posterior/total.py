@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi.posterior import kl
-from whvi.posterior.base import Posterior, wide
+from whvi.posterior.base import LAST, Posterior, wide
 from whvi.posterior.gaussian import DiagonalGaussian
 from whvi.posterior.prior import GaussianPrior, Prior
 
@@ -16,7 +16,7 @@ Pairs = Mapping[nn.Module, Prior | Tensor]
 
 def each_kl(pairs: Pairs) -> dict[nn.Module, Tensor]:
     """The KL of each pair."""
-    return {module: _one(module, prior) for module, prior in pairs.items()}
+    return {module: _one(module, _prior_of(module, prior)) for module, prior in pairs.items()}
 
 
 def total_kl(pairs: Pairs) -> Tensor:
@@ -26,7 +26,8 @@ def total_kl(pairs: Pairs) -> Tensor:
     """
     alike: dict[tuple[float, torch.dtype, torch.device], list[DiagonalGaussian]] = {}
     terms = []
-    for module, prior in pairs.items():
+    for module, given in pairs.items():
+        prior = _prior_of(module, given)
         if type(module) is DiagonalGaussian and type(prior) is GaussianPrior and prior.log_variance is None:
             mean = module.mean
             alike.setdefault((prior.initial_variance, mean.dtype, mean.device), []).append(module)
@@ -39,6 +40,13 @@ def total_kl(pairs: Pairs) -> Tensor:
     for term in terms[1:]:
         total = total + term.to(total.device)  # the layers of a model may live on several
     return total
+
+
+def _prior_of(module: nn.Module, given: Prior | Tensor) -> Prior | Tensor:
+    """What the module was itself before, where that is its prior now."""
+    last = getattr(module, LAST, given)
+    assert isinstance(last, Prior | Tensor)
+    return last
 
 
 def _one(module: nn.Module, prior: Prior | Tensor) -> Tensor:

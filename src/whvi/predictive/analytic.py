@@ -17,25 +17,31 @@ class AnalyticPrediction(Prediction):
 
     The outputs of the network are taken for Gaussian, with the mean and the variance of ``moments_of``, and independent
     of each other. With Gaussian noise, densities, intervals and entropies follow in closed form (a mixture over the
-    noise, where the network gives that). For other likelihoods, and in ``samples``, 64 fixed points stand for the law of
-    the outputs. Rows are independent: ``samples`` and ``sample_y`` do not say how targets vary together.
+    noise, where the network gives that). For other likelihoods, and in ``samples``, fixed points stand for the
+    distribution of the outputs, as many as ``samples`` says. Rows are independent: ``samples`` and ``sample_y`` do not
+    say how targets vary together.
     """
 
     def __init__(
-        self, model: nn.Module, x: Inputs, likelihood: Likelihood | None, samples: int | None, rows: int | None, seed: int
+        self,
+        model: nn.Module,
+        x: Inputs,
+        likelihood: Likelihood | None,
+        samples: int | None,
+        rows: int | None,
+        seed: int,
     ) -> None:
-        self._arguments = model, x, likelihood, samples, rows, seed
-        super().__init__(self._made(smooth=False))
+        def made(smooth: bool) -> Functions:
+            return Functions(Points(model, likelihood, samples, smooth=smooth), x, "batch", rows, seed)
 
-    def _made(self, *, smooth: bool) -> Functions:
-        model, x, likelihood, samples, rows, seed = self._arguments
-        return Functions(Points(model, likelihood, samples, smooth=smooth), x, "batch", rows, seed)
+        functions = made(smooth=False)
+        self._with_noise = made(smooth=True) if isinstance(functions.likelihood, Gaussian) else None
+        super().__init__(functions)
 
     @cached_property
     def _smooth(self) -> Prediction | None:
         """With the variance of the output in that of the noise, for a Gaussian likelihood."""
-        gaussian = isinstance(self._functions.likelihood, Gaussian)
-        return Prediction(self._made(smooth=True)) if gaussian else None
+        return None if self._with_noise is None else Prediction(self._with_noise)
 
     @property
     def entropy(self) -> Tensor:

@@ -60,9 +60,7 @@ class Moments(nn.Module):
     True
     """
 
-    def __init__(
-        self, model: nn.Module, likelihood: Likelihood | None = None, samples: int = DEFAULT_SAMPLES
-    ) -> None:
+    def __init__(self, model: nn.Module, likelihood: Likelihood | None = None, samples: int = DEFAULT_SAMPLES) -> None:
         super().__init__()
         if not isinstance(model, nn.Module):
             raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")

@@ -26,8 +26,8 @@ def register_moments(kind: type[nn.Module], rule: Rule = pointwise) -> None:
 
     Args:
         kind: its class; subclasses that have the same ``forward`` go by it too.
-        rule: called with the module, the mean and the variance (or None) of its independent inputs; it gives a ``Stage``.
-            ``pointwise``, the default, serves every module that is a function of single elements.
+        rule: called with the module, the mean and the variance (or None) of its independent inputs; it gives a
+            ``Stage``. ``pointwise``, the default, serves every module that is a function of single elements.
 
     A module of your own may also have a method ``moments(mean, variance)`` that gives a ``Stage``.
 

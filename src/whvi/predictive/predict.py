@@ -76,7 +76,9 @@ def predict(
     True
     """
     if method == "samples":
-        return Prediction(functions_of(model, x, samples, likelihood, batch_or_example(draws), batch_rows, seed, output))
+        return Prediction(
+            functions_of(model, x, samples, likelihood, batch_or_example(draws), batch_rows, seed, output)
+        )
     if method != "moments":
         raise ArgumentError(f"method must be 'samples' or 'moments', got {method!r}")
     if draws != "batch":
@@ -101,7 +103,7 @@ def functions_of(
 
 
 def check_arguments(model: nn.Module, x: Inputs, samples: int | None, batch_rows: int | None, seed: int | None) -> int:
-    """Raise the error that says what is wrong with arguments of ``predict``, if anything is; the seed, or a fresh one."""
+    """Raise the error that says what is wrong with arguments of ``predict``, if anything is; else give the seed."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     for name, value in (("samples", samples), ("batch_rows", batch_rows)):

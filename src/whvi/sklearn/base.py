@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError
-from whvi.inference import member_seeds
+from whvi.inference import member_seeds, posterior_as_prior
 from whvi.inference.seeds import mix
 from whvi.likelihoods import Likelihood
 from whvi.predictive import Prediction, predict
@@ -38,6 +38,9 @@ from whvi.sklearn.training import (
     make_network,
     train,
 )
+
+PRIORS = ("first", "posterior")
+"""Of ``partial_fit``: that of the network, or what the rows before have left."""
 
 
 class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
@@ -167,16 +170,36 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _calibrate(self, rows: Rows) -> None:
         """Set the spread of predictions by rows that were not trained on."""
 
-    def _partial_fit_rows(self, rows: Rows) -> Self:
+    def _partial_fit_rows(self, rows: Rows, prior: str) -> Self:
         parameters = checked(self)
-        if not hasattr(self, "model_"):
+        if prior not in PRIORS:
+            raise ArgumentError(f"prior must be one of {', '.join(map(repr, PRIORS))}, got {prior!r}")
+        first = not hasattr(self, "model_")
+        if first:
             self._begin(rows, parameters)
+        if prior == "posterior":
+            return self._fit_part(rows, parameters, first=first)
         self.n_rows_seen_ += float(rows.weight.sum())
         members, state = self._members(), deepcopy(self._optimizer)
         data, training = self._data(rows), self._training(rows, parameters)
         found, self._optimizer = go_on(members, data, self.n_rows_seen_, training, state)
         self._record(found)
         self._take(members)
+        self._finish()
+        return self
+
+    def _fit_part(self, rows: Rows, parameters: Parameters, *, first: bool) -> Self:
+        """Fit to a part of the rows alone, under the posterior of the parts before it."""
+        members, training = self._members(), self._training(rows, parameters)
+        if not first:
+            for model, likelihood in members:
+                posterior_as_prior(model, likelihood)
+        self._record(train(members, self._data(rows), None, training))
+        for module in (module for member in members for module in member):
+            module.requires_grad_(True)
+        self._take(members)
+        self._architecture = {**self._architecture, "last": not first}
+        self.n_rows_seen_ += float(rows.weight.sum())
         self._finish()
         return self
 
@@ -201,7 +224,11 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         laws = [self._make_likelihood() for _ in seeds]
         inputs = self.n_features_in_
         pairs = zip(seeds, laws, strict=True)
-        self._take([(make_network(inputs, hidden, law, posterior, seed, **weight), law) for seed, law in pairs])
+        members = [(make_network(inputs, hidden, law, posterior, seed, **weight), law) for seed, law in pairs]
+        if self._architecture.get("last", False):  # of a file: the priors have their places
+            for model, _ in members:
+                posterior_as_prior(model, freeze=False)
+        self._take(members)
 
     def _members(self) -> list[Member]:
         """Copies of the networks and their likelihoods, in single precision, to be trained."""

@@ -45,8 +45,14 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
             self._set_classes(np.unique(y[weight > 0.0]))
             return self._fit_rows(self._coded(X, y, weight))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass over more rows, as a part of all rows seen so far; the first call needs all ``classes``."""
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, prior: str = "first"
+    ) -> Self:
+        """One pass over more rows, as a part of all rows seen so far; the first call needs all ``classes``.
+
+        With ``prior="posterior"`` a whole fit to these rows instead, in which the posterior of the rows before is the
+        prior, and what is not random stays: for rows that come in a few large parts. Use one of the two throughout.
+        """
         first = not hasattr(self, "model_")
         if first and classes is None:
             raise ArgumentError("classes must be passed on the first call to partial_fit: all labels there will be")
@@ -56,7 +62,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
             X, y, weight = self._read(X, y, sample_weight, reset=first)
             if first:
                 self._set_classes(np.unique(classes))
-            return self._partial_fit_rows(self._coded(X, y, weight))
+            return self._partial_fit_rows(self._coded(X, y, weight), prior)
 
     def predict(self, X: Any, *, method: str = "samples") -> Array:
         """The most probable class of each row: (N,)."""

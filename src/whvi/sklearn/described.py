@@ -13,7 +13,7 @@ from whvi.scaling import Array
 
 ARRAYS = ("classes_", "feature_names_in_", "spread_")
 _CURVES = {"step", "elbo", "validation_mnll"}
-_ARCHITECTURE = {"hidden_layer_sizes", "n_members", "posterior", "terms", "layout", "block", "noise", "pad_to"}
+_ARCHITECTURE = {"hidden_layer_sizes", "n_members", "posterior", "terms", "layout", "block", "noise", "pad_to", "last"}
 _NUMERIC = "biuf"
 
 
@@ -106,6 +106,7 @@ def _architecture(name: str, value: dict[str, Any]) -> dict[str, Any]:
     _only(value, _ARCHITECTURE)
     for size in value["hidden_layer_sizes"]:
         whole_number("hidden_layer_sizes", size)
+    _truth("last", value.get("last", False))
     return value
 
 

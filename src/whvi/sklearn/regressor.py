@@ -112,13 +112,16 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         with self._whole_or_as_before():
             return self._fit_rows(self._read(X, y, sample_weight, reset=True))
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, prior: str = "first") -> Self:
         """One pass over more rows, as a part of all rows seen so far. The first rows decide how columns are scaled.
+
+        With ``prior="posterior"`` a whole fit to these rows instead, in which the posterior of the rows before is the
+        prior, and what is not random stays: for rows that come in a few large parts. Use one of the two throughout.
 
         All of them train: the ``spread_`` that a ``fit`` before has found stays, and without one it is 1.
         """
         with self._whole_or_as_before():
-            return self._partial_fit_rows(self._read(X, y, sample_weight, reset=not hasattr(self, "model_")))
+            return self._partial_fit_rows(self._read(X, y, sample_weight, reset=not hasattr(self, "model_")), prior)
 
     def predict(self, X: Any, return_std: bool = False, *, method: str = "samples") -> Any:
         """The mean of each target, and with ``return_std`` also its standard deviation, noise included: as y was.

@@ -17,7 +17,7 @@ class StructuredMoments:
         E[y] = A (E[g] * t),   Var[y] = A^2 (Var[g] * (t^2 + B^2 Var[x])) + M^2 Var[x].
 
     For W = S1 H diag(g) H S2 these are four transforms: the elements of A^2 and B^2 do not depend on g's index, and M^2
-    is a dyadic convolution. Terms and blocks beside each other add up; the means of terms do so before they are squared.
+    is a dyadic convolution. Terms and blocks beside each other add up; means of terms do so before they are squared.
 
     Args:
         matrix: W, without leading axes, for which ``known`` is true.
@@ -113,7 +113,7 @@ class StructuredMoments:
         return [one(step) for step in steps]
 
     def _with_axes(self, vectors: Tensor, shared: bool) -> Tensor:
-        """With axes of terms, columns and blocks: (T, C, K, D), or (T, 1, 1, D) for one that all blocks of a term share."""
+        """With axes of terms, columns and blocks: (T, C, K, D), or (T, 1, 1, D) for one that all blocks share."""
         plan = self.plan
         return vectors.reshape(plan.terms, *((1, 1) if shared else (plan.columns, plan.rows)), plan.size)
 
@@ -121,7 +121,8 @@ class StructuredMoments:
         """x as it meets the blocks, zeros behind its features: (N, in_features) -> (N, 1, C, 1, D)."""
         plan = self.plan
         missing = plan.columns * plan.size - plan.in_features
-        return (pad(x, (0, missing)) if missing else x).unflatten(-1, (1, plan.columns, 1, plan.size))
+        pieces: Tensor = (pad(x, (0, missing)) if missing else x).unflatten(-1, (1, plan.columns, 1, plan.size))
+        return pieces
 
     def _whole(self, y: Tensor) -> Tensor:
         """With all axes, where terms or blocks are alike: (..., T, C, K, D)."""

@@ -27,7 +27,8 @@ def _plain(x: Tensor, scale: float) -> Tensor:
         return butterflies(x, scale)
     inner = 1 << (size.bit_length() // 2)
     left, right = (torch.tensor(_signs(n), dtype=x.dtype, device=x.device) for n in (size // inner, inner))
-    return (left @ x.unflatten(-1, (size // inner, inner)) @ right * scale).flatten(-2)
+    y: Tensor = left @ x.unflatten(-1, (size // inner, inner)) @ right * scale
+    return y.flatten(-2)
 
 
 def _signs(size: int) -> list[list[float]]:
