@@ -31,7 +31,7 @@ class Posterior(nn.Module, ABC):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_load_state_dict_pre_hook(_make_room)
+        self.register_load_state_dict_pre_hook(_make_room)  # type: ignore[no-untyped-call]
 
     @property
     @abstractmethod

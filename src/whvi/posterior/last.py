@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from whvi.errors import UnsupportedError
 from whvi.ops.precision import full_precision, wide
-from whvi.posterior.base import LAST, Posterior
+from whvi.posterior.base import LAST, Posterior, times
 from whvi.posterior.gaussian import DiagonalGaussian
 from whvi.posterior.joint import JointPosterior
 from whvi.posterior.prior import Prior
@@ -62,18 +62,19 @@ class LastPosterior(Prior):
         white = wide(self.white)
         if self._diagonal:
             return (white * z).square().sum(-1)
-        with full_precision(z):
-            return torch.einsum("...ij,...j->...i", white, z).square().sum(-1)
+        return times(white, z).square().sum(-1)
 
     def trace(self, std: Tensor) -> Tensor:
         """tr(C^-1 diag(std^2)): (..., D) -> (...)."""
         precision = wide(self.white).square()
-        return ((precision if self._diagonal else precision.sum(-2)) * std.square()).sum(-1)
+        value: Tensor = ((precision if self._diagonal else precision.sum(-2)) * std.square()).sum(-1)
+        return value
 
     def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
         """Of C, summed over the vectors."""
         white = wide(self.white)
-        return -2.0 * (white if self._diagonal else white.diagonal(dim1=-2, dim2=-1)).log().sum()
+        value: Tensor = -2.0 * (white if self._diagonal else white.diagonal(dim1=-2, dim2=-1)).log().sum()
+        return value
 
     def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
         """Draws of that shape, which ends in that of the mean."""
@@ -93,8 +94,8 @@ class LastPosterior(Prior):
 
 def make_room(posterior: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Give a posterior that is loaded the last posterior that it was saved with, or take it away."""
-    found = [state.get(f"{prefix}{LAST}.{name}") for name in ("mean", "white")]
-    if all(isinstance(tensor, Tensor) for tensor in found):
+    found = [state[name] for name in (f"{prefix}{LAST}.mean", f"{prefix}{LAST}.white") if name in state]
+    if len(found) == 2:
         like = next(posterior.parameters())
         empty = [torch.empty_like(tensor, dtype=like.dtype, device=like.device) for tensor in found]
         setattr(posterior, LAST, LastPosterior(*empty))

@@ -224,7 +224,9 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         laws = [self._make_likelihood() for _ in seeds]
         inputs = self.n_features_in_
         pairs = zip(seeds, laws, strict=True)
-        members = [(make_network(inputs, hidden, law, posterior, seed, **weight), law) for seed, law in pairs]
+        members: list[Member] = [
+            (make_network(inputs, hidden, law, posterior, seed, **weight), law) for seed, law in pairs
+        ]
         if self._architecture.get("last", False):  # of a file: the priors have their places
             for model, _ in members:
                 posterior_as_prior(model, freeze=False)
