@@ -9,94 +9,58 @@ function. Writes ``results/bench/estimators.json``, one entry after the other; w
 import argparse
 import json
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from rich.progress import Progress
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import BayesianRidge
-from sklearn.model_selection import KFold, train_test_split
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from whvi.sklearn import WHVIRegressor
+from whvi_paper import tabular
 from whvi_paper.bench.record import keep
 from whvi_paper.data import load
+from whvi_paper.tabular import LEVEL, Array, Forecast, Method, gaussian
 
 RECORD = Path(__file__).parent.parent / "results/bench/estimators.json"
 DATASETS = ("yacht", "diabetes", "boston", "energy", "concrete", "kin8nm", "powerplant", "naval", "protein")
-FOLDS, LEVEL, GP_ROWS = 5, 0.9, 1000
-HALF_WIDTH = 1.6448536269514722
-"""Of the central 90 % of a standard normal."""
-
-Array = NDArray[np.float64]
+FOLDS = 5
 
 
-class Law(NamedTuple):
-    """What a method says of test rows: each field (rows,)."""
-
-    mean: Array
-    log_prob: Array
-    """Of the true targets."""
-    low: Array
-    high: Array
-
-
-def gaussian(mean: Array, std: Array, y: Array) -> Law:
-    """A normal law for each row."""
-    log_prob = -0.5 * np.square((y - mean) / std) - np.log(std) - 0.5 * np.log(2 * np.pi)
-    return Law(mean, log_prob, mean - HALF_WIDTH * std, mean + HALF_WIDTH * std)
-
-
-def whvi(x: Array, y: Array, test_x: Array, test_y: Array) -> Law:
-    """WHVIRegressor with its defaults: density and interval of the predictive mixture."""
-    model = WHVIRegressor(random_state=0).fit(x, y)
-    return Law(model.predict(test_x), model.log_prob(test_x, test_y), *model.predict_interval(test_x, LEVEL))
-
-
-def gaussian_process(x: Array, y: Array, test_x: Array, test_y: Array) -> Law:
-    """RBF with a length for each feature, and white noise, on at most 1,000 random training rows; its own density."""
-    chosen = np.random.RandomState(0).permutation(len(x))[:GP_ROWS]
-    kernel = ConstantKernel() * RBF(np.ones(x.shape[1])) + WhiteKernel()
-    model = make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True, random_state=0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: the feature is not used
-        model.fit(x[chosen], y[chosen])
-    return gaussian(*model.predict(test_x, return_std=True), test_y)
-
-
-def bayesian_ridge(x: Array, y: Array, test_x: Array, test_y: Array) -> Law:
+def bayesian_ridge(x: Array, y: Array, seed: int) -> Callable[[Array, Array], Forecast]:
     """A linear model; its own density."""
     model = make_pipeline(StandardScaler(), BayesianRidge()).fit(x, y)
-    return gaussian(*model.predict(test_x, return_std=True), test_y)
+    return lambda test_x, test_y: gaussian(*model.predict(test_x, return_std=True), test_y)
 
 
-def random_forest(x: Array, y: Array, test_x: Array, test_y: Array) -> Law:
+def random_forest(x: Array, y: Array, seed: int) -> Callable[[Array, Array], Forecast]:
     """A quantile forest: 100 trees, leaves of 5 rows at least.
 
     A test row's law is that of the training targets in its leaves, each tree counting the same. The interval are its
     quantiles; the density is the normal one with its mean and variance.
     """
-    forest = RandomForestRegressor(min_samples_leaf=5, random_state=0).fit(x, y)
+    forest = RandomForestRegressor(min_samples_leaf=5, random_state=seed).fit(x, y)
     pools = [_by_leaf(leaves, y) for leaves in forest.apply(x).T]
-    rows = []
-    for leaves in forest.apply(test_x):
-        found = [pool[leaf] for pool, leaf in zip(pools, leaves, strict=True)]
-        values = np.concatenate(found)
-        weights = np.concatenate([np.full(len(part), 1.0 / len(part)) for part in found])
-        rows.append(_summary(values, weights / weights.sum()))
-    mean, std, low, high = np.array(rows).T
-    return gaussian(mean, std, test_y)._replace(low=low, high=high)
+
+    def say(test_x: Array, test_y: Array) -> Forecast:
+        rows = []
+        for leaves in forest.apply(test_x):
+            found = [pool[leaf] for pool, leaf in zip(pools, leaves, strict=True)]
+            values = np.concatenate(found)
+            weights = np.concatenate([np.full(len(part), 1.0 / len(part)) for part in found])
+            rows.append(_summary(values, weights / weights.sum()))
+        mean, std, low, high = np.array(rows).T
+        return gaussian(mean, std, test_y)._replace(low=low, high=high)
+
+    return say
 
 
 def _by_leaf(leaves: NDArray[np.int64], y: Array) -> dict[int, Array]:
@@ -115,29 +79,12 @@ def _summary(values: Array, weights: Array) -> tuple[float, float, float, float]
     return mean, max(np.sqrt(np.square(values - mean) @ weights), 1e-9), low, high
 
 
-def gradient_boosting(x: Array, y: Array, test_x: Array, test_y: Array) -> Law:
-    """HistGradientBoosting. The interval: two models with quantile loss.
-
-    The density: a normal one around the model with squared error, whose standard deviation is that of the errors on a
-    fifth of the training rows, by a model of the others; then it is fitted to all of them.
-    """
-    part_x, apart_x, part_y, apart_y = train_test_split(x, y, test_size=0.2, random_state=0)
-    model = HistGradientBoostingRegressor(random_state=0)
-    std = np.sqrt(np.mean(np.square(model.fit(part_x, part_y).predict(apart_x) - apart_y)))
-    mean = model.fit(x, y).predict(test_x)
-    ends = [
-        HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=0).fit(x, y).predict(test_x)
-        for level in (0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL)
-    ]
-    return gaussian(mean, np.full_like(mean, std), test_y)._replace(low=ends[0], high=ends[1])
-
-
-METHODS: dict[str, Callable[[Array, Array, Array, Array], Law]] = {
-    "WHVIRegressor": whvi,
-    "GaussianProcessRegressor": gaussian_process,
+METHODS: dict[str, Method] = {
+    "WHVIRegressor": tabular.whvi,
+    "GaussianProcessRegressor": tabular.gaussian_process,
     "BayesianRidge": bayesian_ridge,
     "RandomForestRegressor": random_forest,
-    "HistGradientBoostingRegressor": gradient_boosting,
+    "HistGradientBoostingRegressor": tabular.gradient_boosting,
 }
 
 
@@ -156,7 +103,7 @@ def measure(name: str, method: str, step: Callable[[], None]) -> dict[str, Any]:
     folds: dict[str, list[float]] = {"rmse": [], "mnll": [], "coverage_90": []}
     start = time.process_time()
     for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(x):
-        law = METHODS[method](x[train], y[train], x[test], y[test])
+        law = METHODS[method](x[train], y[train], 0)(x[test], y[test])
         folds["rmse"].append(float(np.sqrt(np.mean(np.square(law.mean - y[test])))))
         folds["mnll"].append(-float(np.mean(law.log_prob)))
         folds["coverage_90"].append(float(np.mean((law.low <= y[test]) & (y[test] <= law.high))))

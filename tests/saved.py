@@ -101,7 +101,7 @@ def save_ensemble(path: Path) -> None:
 
 KINDS = {
     "regressor": Kind(
-        lambda path: WHVIRegressor(**QUICK, posterior="low_rank:2").partial_fit(X, X[:, :2]).save(path),
+        lambda path: WHVIRegressor(**QUICK, n_members=1, posterior="low_rank:2").partial_fit(X, X[:, :2]).save(path),
         WHVIRegressor.load,
         lambda model: model.predict(X[:5]),
     ),
@@ -111,7 +111,7 @@ KINDS = {
         lambda model: model.predict(X[:5]),
     ),
     "classifier": Kind(
-        lambda path: WHVIClassifier(**QUICK).fit(X, np.where(X[:, 0] > 0, "up", "down")).save(path),
+        lambda path: WHVIClassifier(**QUICK, n_members=1).fit(X, np.where(X[:, 0] > 0, "up", "down")).save(path),
         WHVIClassifier.load,
         lambda model: model.predict_proba(X[:5]),
     ),

@@ -13,7 +13,14 @@ from torch.testing import assert_close
 from torchmetrics.classification import MulticlassCalibrationError
 
 from whvi import errors
-from whvi.predictive.calibration import coverage, ece, interval_width, quantile_calibration, reliability
+from whvi.predictive.calibration import (
+    coverage,
+    ece,
+    interval_score,
+    interval_width,
+    quantile_calibration,
+    reliability,
+)
 
 laws = settings(max_examples=50, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**31)
@@ -117,6 +124,10 @@ def test_an_interval_of_the_true_law_covers_its_level(level: float) -> None:
     assert (found - level).abs() < 4 * (level * (1 - level) / count) ** 0.5
     same(interval_width(mean - half, mean + half), 2 * half.mean())
     assert coverage(mean - half / 2, mean + half / 2, y) < found
+    best = interval_score(mean - half, mean + half, y, level)
+    for factor in (0.7, 1.4):
+        assert interval_score(mean - factor * half, mean + factor * half, y, level) > best
+    assert interval_score(mean + 0.5 * half, mean + 2.5 * half, y, level) > best
 
 
 def test_ends_belong_to_an_interval() -> None:
@@ -124,6 +135,7 @@ def test_ends_belong_to_an_interval() -> None:
     same(coverage(low, high, torch.tensor([0.0, 1.0, -1e-6, 1 + 1e-6])), 0.5)
     same(coverage(low, low, low), 1.0)
     same(interval_width(low, low), 0.0)
+    same(interval_score(low, low, low, 0.9), 0.0)
 
 
 def test_quantiles_of_the_true_law_come_true_and_those_of_another_do_not() -> None:
@@ -163,6 +175,7 @@ BAD: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("no broadcasting", lambda: interval_width(TWO, TWO[:, None]), errors.ShapeError, "low has shape"),
     ("NaN", lambda: coverage(TWO, TWO, TWO * nan), errors.ArgumentError, "y has 2 NaN"),
     ("infinity", lambda: interval_width(TWO, TWO * inf), errors.ArgumentError, "high has 2 infinity"),
+    ("level", lambda: interval_score(TWO, TWO, TWO, 1.0), errors.ArgumentError, "level must be between 0 and 1, got 1"),
     ("range", lambda: quantile_calibration(2 * TWO, TWO), errors.ArgumentError, r"cdf_values must lie in \[0, 1\]"),
     ("range", lambda: quantile_calibration(TWO, -TWO), errors.ArgumentError, r"levels must lie in \[0, 1\]"),
     ("levels", lambda: quantile_calibration(TWO, EVEN), errors.ShapeError, "levels has shape"),

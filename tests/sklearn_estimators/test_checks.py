@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
 
-QUICK: dict[str, Any] = {"max_steps": 40, "learning_rate": 0.05, "samples": 16}
+QUICK: dict[str, Any] = {"n_members": 1, "max_steps": 40, "learning_rate": 0.05, "samples": 16}
 
 
 @parametrize_with_checks([WHVIRegressor((16,), **QUICK), WHVIClassifier((16,), **QUICK)])

@@ -9,7 +9,13 @@ from sklearn.datasets import load_iris
 from whvi.errors import ArgumentError
 from whvi.sklearn import WHVIClassifier
 
-QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "n_members": 1,
+    "hidden_layer_sizes": (16,),
+    "max_steps": 60,
+    "learning_rate": 0.05,
+    "random_state": 0,
+}
 X, LABELS = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[LABELS]
 
@@ -48,7 +54,7 @@ def test_labels_come_back_as_they_were_given(labels: Any) -> None:
 
 
 def test_partial_fit_learns_a_stream() -> None:
-    model = WHVIClassifier((32,), batch_size=25, learning_rate=0.05, random_state=0)
+    model = WHVIClassifier((32,), n_members=1, batch_size=25, learning_rate=0.05, random_state=0)
     for _ in range(15):
         for rows in np.split(np.random.RandomState(0).permutation(150), 3):
             model.partial_fit(X[rows], NAMES[rows], classes=np.unique(NAMES))

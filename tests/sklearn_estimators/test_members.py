@@ -11,8 +11,8 @@ from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError
 from whvi.inference import member_seeds
 from whvi.likelihoods import Gaussian, Likelihood
-from whvi.sklearn import WHVIClassifier, WHVIRegressor
-from whvi.sklearn.training import Training, TrainingData, make_network, train
+from whvi.sklearn import WHVIClassifier, WHVIRegressor, base
+from whvi.sklearn.training import Training, TrainingData, apart, make_network, train
 
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
 RNG = np.random.RandomState(0)
@@ -32,10 +32,10 @@ def test_members_are_networks_trained_alone() -> None:
         return make_network(2, (8,), law, "diagonal", seed).double(), law
 
     together = [member(seed) for seed in seeds]
-    train(together, data, looks, Training(100, 16, 0.1, 7, patience=2))
+    train(together, [data] * 2, looks, Training(100, 16, 0.1, 7, patience=2))
     for pair, seed in zip(together, seeds, strict=True):
         alone = member(seed)
-        train([alone], data, looks, Training(100, 16, 0.1, seed, patience=2))
+        train([alone], [data], looks, Training(100, 16, 0.1, seed, patience=2))
         for one, other in zip(pair, alone, strict=True):
             for a, b in zip(one.parameters(), other.parameters(), strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
@@ -48,7 +48,7 @@ def test_predictions_mix_all_members() -> None:
     mean, std = model.predict(X, return_std=True)
     each = []
     for index in range(3):  # an estimator with one of the members in it
-        alone = WHVIRegressor(**QUICK, samples=512).fit(X[:20], Y[:20])
+        alone = WHVIRegressor(**QUICK, n_members=1, samples=512).fit(X[:20], Y[:20])
         alone.x_scaling_, alone.y_scaling_, alone.spread_ = model.x_scaling_, model.y_scaling_, model.spread_
         alone.model_, alone.likelihood_ = model.model_.pair(index)
         each.append(alone.predict(X))
@@ -81,3 +81,37 @@ def test_classes_are_probable_on_average_over_members() -> None:
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         WHVIRegressor(**QUICK, **parameters).fit(X, Y)
+
+
+def test_each_member_leaves_out_rows_of_its_own_to_calibrate_by() -> None:
+    model = WHVIRegressor(**QUICK, n_members=3, validation_fraction=0.2, samples=256).fit(X, Y)
+    held = [apart(len(X), 0.2, model.seed_, part) for part in range(3)]
+    assert [int(one.sum()) for one in held] == [24] * 3
+    assert np.sum(held, axis=0).max() == 1
+    assert model.n_rows_seen_ == len(X)
+    order = np.lexsort(np.column_stack([X, Y]).T)
+    alone = WHVIRegressor(**QUICK, n_members=1, samples=256).fit(X[:20], Y[:20])
+    alone.x_scaling_, alone.y_scaling_ = model.x_scaling_, model.y_scaling_
+    square = 0.0
+    assert isinstance(model.model_, Ensemble)
+    for part, chosen in enumerate(held):
+        alone.model_, alone.likelihood_ = model.model_.pair(part)
+        mean, std = alone.predict(X[order[chosen]], return_std=True)
+        square += float(np.square((Y[order[chosen]] - mean) / (std / alone.spread_)).sum())
+    assert model.spread_**2 == pytest.approx((30.0 + square) / (30.0 + 72.0), rel=0.05)
+
+
+def test_a_member_does_not_see_the_rows_that_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[TrainingData] = []
+
+    def spy(members: Any, data: Any, *rest: Any) -> Any:
+        seen.extend(data)
+        return train(members, data, *rest)
+
+    monkeypatch.setattr(base, "train", spy)
+    model = WHVIRegressor(**{**QUICK, "max_steps": 2}, n_members=2).fit(X, Y)
+    rows = X[np.lexsort(np.column_stack([X, Y]).T)]
+    for part, data in enumerate(seen):
+        left = rows[~apart(len(X), 0.1, model.seed_, part)]
+        np.testing.assert_allclose(data.x.numpy(), model.x_scaling_.forward(left), rtol=1e-5, atol=1e-6)
+    assert len(seen) == 2

@@ -18,7 +18,13 @@ from whvi.sklearn import WHVIRegressor
 from whvi.sklearn.training import Training, TrainingData, apart, go_on, make_network, train
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
-QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "n_members": 1,
+    "hidden_layer_sizes": (16,),
+    "max_steps": 60,
+    "learning_rate": 0.05,
+    "random_state": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +41,7 @@ def fitted(request: pytest.FixtureRequest, table: Table) -> WHVIRegressor:
 
 def test_it_learns_and_its_intervals_hold_what_they_say(table: Table) -> None:
     x, y = table
-    model = WHVIRegressor((32,), max_steps=200, learning_rate=0.05, random_state=0).fit(x[:100], y[:100])
+    model = WHVIRegressor((32,), n_members=1, max_steps=200, learning_rate=0.05, random_state=0).fit(x[:100], y[:100])
     assert model.score(x[100:], y[100:]) > 0.9
     low, high = model.predict_interval(x[100:], level=0.9)
     assert 0.75 <= np.mean((low <= y[100:]) & (y[100:] <= high)) <= 1.0
@@ -104,7 +110,7 @@ def test_spread_is_that_of_errors_on_rows_kept_apart(table: Table) -> None:
 def test_several_outputs(table: Table) -> None:
     x, y = table
     both = np.column_stack([y, -1000.0 * x[:, 1]])
-    model = WHVIRegressor((32,), max_steps=200, learning_rate=0.05, random_state=0).fit(x, both)
+    model = WHVIRegressor((32,), n_members=1, max_steps=200, learning_rate=0.05, random_state=0).fit(x, both)
     mean, std = model.predict(x, return_std=True)
     assert mean.shape == std.shape == (150, 2)
     assert model.score(x, both) > 0.9
@@ -136,7 +142,7 @@ def test_prediction_does_not_depend_on_the_rows_beside(fitted: WHVIRegressor, ta
 
 def test_partial_fit_learns_a_stream_and_counts_its_rows(table: Table) -> None:
     x, y = table
-    model = WHVIRegressor((32,), batch_size=32, learning_rate=0.05, random_state=0)
+    model = WHVIRegressor((32,), n_members=1, batch_size=32, learning_rate=0.05, random_state=0)
     for _ in range(20):
         for rows in np.split(np.arange(150), 3):
             model.partial_fit(x[rows], y[rows])
@@ -154,7 +160,7 @@ def test_a_chunk_of_a_stream_stands_for_all_rows_seen() -> None:
     for seen in (20.0, 40.0, 60.0):
         model = make_network(1, (8,), likelihood, "diagonal", 0)
         data, settings = TrainingData(x, x.clone(), torch.ones(20)), Training(1, 20, 1e-6, seed=0)
-        bounds.append(go_on([(model, likelihood)], data, seen, settings, None)[0]["elbo"][0])
+        bounds.append(go_on([(model, likelihood)], [data], seen, settings, None)[0]["elbo"][0])
     assert bounds[2] - bounds[1] == pytest.approx(bounds[1] - bounds[0], rel=1e-3)
     assert bounds[1] - bounds[0] < -1.0
 
@@ -165,7 +171,7 @@ def test_early_stopping_keeps_the_best() -> None:
     data, looks = TrainingData(x[::2], y[::2], torch.ones(20)), TrainingData(x[1::2], y[1::2], torch.ones(20))
     likelihood = Gaussian()
     model, settings = make_network(1, (32,), likelihood, "diagonal", 0), Training(2000, 20, 0.05, seed=0, patience=2)
-    found = train([(model, likelihood)], data, looks, settings)
+    found = train([(model, likelihood)], [data], looks, settings)
     values = found["validation_mnll"]
     assert found["step"][-1] < 2000
     assert len(values) - 1 - int(np.argmin(values)) == 2  # the second look in a row that is no better
@@ -181,7 +187,7 @@ def test_weights_of_validation_rows_count_relative_to_their_mean() -> None:
         likelihood = Gaussian()
         model = make_network(1, (8,), likelihood, "diagonal", 0)
         looked_at = TrainingData(x, x + 0.5 * (x > 0), weight)
-        return train([(model, likelihood)], data, looked_at, settings)["validation_mnll"]
+        return train([(model, likelihood)], [data], looked_at, settings)["validation_mnll"]
 
     once, thrice = looks(torch.ones(20)), looks(torch.full((20,), 3.0))
     assert once == pytest.approx(thrice, rel=1e-6)
@@ -191,7 +197,9 @@ def test_weights_of_validation_rows_count_relative_to_their_mean() -> None:
 
 def test_early_stopping_in_a_fit(table: Table) -> None:
     x, y = table
-    model = WHVIRegressor((16,), early_stopping=True, patience=3, max_steps=300, learning_rate=0.05, random_state=0)
+    model = WHVIRegressor(
+        (16,), n_members=1, early_stopping=True, patience=3, max_steps=300, learning_rate=0.05, random_state=0
+    )
     history = model.fit(x, y).history_
     assert len(history["step"]) == len(history["elbo"]) == len(history["validation_mnll"])
     if history["step"][-1] < 300:
@@ -328,3 +336,17 @@ def test_huge_numbers_are_errors_that_say_so(fitted: WHVIRegressor, table: Table
 def test_flags_are_true_or_false(flag: str, value: Any) -> None:
     with pytest.raises(WhviError, match=rf"{flag} must be True(, False)? or"):
         WHVIRegressor(**{**QUICK, flag: value}).fit(np.zeros((4, 1)), np.zeros(4))
+
+
+def test_scores_are_those_of_what_is_predicted(fitted: WHVIRegressor, table: Table) -> None:
+    x, y = table
+    low, high = fitted.predict_interval(x, level=0.8)
+    missed = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+    assert fitted.interval_score(x, y, level=0.8) == pytest.approx(np.mean(high - low + 10.0 * missed))
+    drawn = fitted.sample_y(x, 400, random_state=1)
+    between = np.abs(drawn[:, :200] - drawn[:, 200:]).mean()
+    assert fitted.crps(x, y) == pytest.approx(np.abs(drawn - y[:, None]).mean() - 0.5 * between, rel=0.05)
+    for score in (fitted.crps, fitted.interval_score):
+        assert score(x, y[:, None]) == score(x, y)
+        with pytest.raises(ShapeError, match="give one each"):
+            score(x, y[:-1])

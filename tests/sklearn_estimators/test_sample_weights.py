@@ -12,7 +12,13 @@ from whvi.sklearn import WHVIClassifier, WHVIRegressor
 from whvi.sklearn.rows import merged
 from whvi.sklearn.weighted import Weighted, with_weights
 
-QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 40, "learning_rate": 0.05, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "n_members": 1,
+    "hidden_layer_sizes": (16,),
+    "max_steps": 40,
+    "learning_rate": 0.05,
+    "random_state": 0,
+}
 
 
 @pytest.mark.parametrize("kind", [WHVIRegressor, WHVIClassifier])

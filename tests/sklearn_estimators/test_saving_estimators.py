@@ -12,7 +12,7 @@ from whvi.errors import CheckpointError
 from whvi.io import checkpoint
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
 
-QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 20, "random_state": 0, "samples": 8}
+QUICK: dict[str, Any] = {"n_members": 1, "hidden_layer_sizes": (16,), "max_steps": 20, "random_state": 0, "samples": 8}
 RNG = np.random.RandomState(0)
 X = RNG.randn(40, 3)
 Y = X[:, 0] + 0.1 * RNG.randn(40)

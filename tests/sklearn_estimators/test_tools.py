@@ -17,7 +17,13 @@ from sklearn.preprocessing import OneHotEncoder
 from whvi.errors import WhviError
 from whvi.sklearn import WHVIClassifier, WHVIRegressor
 
-QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "n_members": 1,
+    "hidden_layer_sizes": (16,),
+    "max_steps": 60,
+    "learning_rate": 0.05,
+    "random_state": 0,
+}
 RNG = np.random.RandomState(0)
 X = RNG.randn(90, 2)
 Y = X[:, 0] - X[:, 1]

@@ -95,6 +95,27 @@ def interval_width(low: Tensor, high: Tensor) -> Tensor:
     return (high - low).mean()
 
 
+def interval_score(low: Tensor, high: Tensor, y: Tensor, level: float) -> Tensor:
+    """Score of the central interval of a level (Gneiting and Raftery, 2007), in the unit of y: smaller is better.
+
+    high - low + 2 / (1 - level) * (low - y if y < low, y - high if y > high); the mean over all rows and outputs.
+
+    Law: in expectation no interval is better than the one between the quantiles (1 - level) / 2 and (1 + level) / 2.
+
+    Shapes: (N, ...) three times -> ().
+
+    >>> interval_score(torch.zeros(2), torch.ones(2), torch.tensor([0.5, 1.5]), 0.5).item()
+    2.0
+    """
+    low, high = _interval(low, high)
+    y = numbers("y", y)
+    alike("low", low, "y", y)
+    if not 0.0 < level < 1.0:
+        raise ArgumentError(f"level must be between 0 and 1, got {level}")
+    outside = (low - y).clamp_min(0.0) + (y - high).clamp_min(0.0)
+    return (high - low + 2.0 / (1.0 - level) * outside).mean()
+
+
 def _interval(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     low, high = numbers("low", low), numbers("high", high)
     alike("low", low, "high", high)

@@ -33,7 +33,9 @@ from whvi.sklearn.training import (
     Training,
     TrainingData,
     apart,
+    default_batch_size,
     default_steps,
+    default_terms,
     go_on,
     make_network,
     train,
@@ -64,19 +66,19 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self,
         hidden_layer_sizes: tuple[int, ...] = (128, 128),
         *,
-        n_members: int = 1,
+        n_members: int = 8,
         posterior: str = "diagonal",
-        terms: int = 1,
+        terms: int | None = None,
         layout: str = "stack",
         block: int | None = None,
         max_steps: int | None = None,
-        batch_size: int = 256,
+        batch_size: int | None = None,
         learning_rate: float = 2e-2,
         samples: int = 64,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         patience: int = 10,
-        compile: bool | str = False,
+        compile: bool | str = "auto",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -147,27 +149,33 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         parameters = checked(self)
         self._begin(rows, parameters)
         training = self._training(rows, parameters)
-        kept = self._kept_apart(rows, parameters)
-        used, validation = rows[~kept], rows[kept]
-        looks = self._data(validation) if parameters.early_stopping else None
         members = self._members()
+        held = self._held_out(rows, parameters, len(members))
+        looks = self._data(rows[held[0]]) if parameters.early_stopping else None
+        data = [self._data(rows[~one]) for one in held]
         for _, likelihood in members:
             likelihood.frozen_steps = min(FROZEN_STEPS, training.steps // 10)
-        self._record(train(members, self._data(used), looks, training))
+        self._record(train(members, data if len(data) > 1 else data * len(members), looks, training))
         self._take(members)
-        self.n_rows_seen_ = float(used.weight.sum())
+        self.n_rows_seen_ = float(rows.weight[~np.all(held, axis=0)].sum())
         self._finish()
-        if parameters.calibrate and len(validation):
-            self._calibrate(validation)
+        if parameters.calibrate and held[0].any():
+            self._calibrate(rows, held)
         return self
 
-    def _kept_apart(self, rows: Rows, parameters: Parameters) -> Array:
-        """Which rows are not trained on: (N,) of truth values; none unless something looks at them."""
-        share = parameters.validation_fraction
-        calibrate = parameters.calibrate and share * len(rows) >= LEAST_APART
-        return apart(len(rows), share if parameters.early_stopping or calibrate else 0.0, self.seed_)
+    def _held_out(self, rows: Rows, parameters: Parameters, members: int) -> list[Array]:
+        """Which rows are not trained on, (N,) of truth values: of each member, or one for all; none unless needed.
 
-    def _calibrate(self, rows: Rows) -> None:
+        To calibrate, each member leaves out rows of its own, so that all of them together see every row.
+        """
+        share = parameters.validation_fraction
+        if parameters.early_stopping:
+            return [apart(len(rows), share, self.seed_)]
+        if not parameters.calibrate or share * len(rows) < LEAST_APART:
+            return [np.zeros(len(rows), dtype=bool)]
+        return [apart(len(rows), share, self.seed_, part) for part in range(members)]
+
+    def _calibrate(self, rows: Rows, held: list[Array]) -> None:
         """Set the spread of predictions by rows that were not trained on."""
 
     def _partial_fit_rows(self, rows: Rows, prior: str) -> Self:
@@ -182,7 +190,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_rows_seen_ += float(rows.weight.sum())
         members, state = self._members(), deepcopy(self._optimizer)
         data, training = self._data(rows), self._training(rows, parameters)
-        found, self._optimizer = go_on(members, data, self.n_rows_seen_, training, state)
+        found, self._optimizer = go_on(members, [data] * len(members), self.n_rows_seen_, training, state)
         self._record(found)
         self._take(members)
         self._finish()
@@ -194,7 +202,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         if not first:
             for model, likelihood in members:
                 posterior_as_prior(model, likelihood)
-        self._record(train(members, self._data(rows), None, training))
+        self._record(train(members, [self._data(rows)] * len(members), None, training))
         for module in (module for member in members for module in member):
             module.requires_grad_(True)
         self._take(members)
@@ -211,6 +219,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_rows_seen_ = 0.0
         names = ("hidden_layer_sizes", "n_members", "posterior", "terms", "layout", "block", "noise")
         self._architecture = {**{name: getattr(parameters, name) for name in names}, "pad_to": "order"}
+        self._architecture["terms"] = parameters.terms or default_terms(len(rows))
         self._optimizer = None
         self._build()
 
@@ -257,7 +266,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _training(self, rows: Rows, parameters: Parameters) -> Training:
         return Training(
             steps=parameters.max_steps or default_steps(len(rows)),
-            batch_size=parameters.batch_size,
+            batch_size=parameters.batch_size or default_batch_size(len(rows)),
             learning_rate=parameters.learning_rate,
             seed=mix(self.seed_, "training", self._steps_done()),
             patience=parameters.patience,
@@ -297,8 +306,14 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         count = checked(self).samples if samples is None else samples
         return self._law(x, count, mix(self.seed_, "prediction") if seed is None else seed, method)
 
-    def _law(self, x: Array, samples: int, seed: int, method: str = "samples") -> Prediction:
-        """The law of the standardised targets of checked rows."""
+    def _law(
+        self, x: Array, samples: int, seed: int, method: str = "samples", member: int | None = None
+    ) -> Prediction:
+        """The law of the standardised targets of checked rows; of all members together, or of one."""
         inputs = torch.from_numpy(self.x_scaling_.forward(x))
-        likelihood = None if isinstance(self.model_, Ensemble) else self.likelihood_  # members have their own
-        return predict(self.model_, inputs, samples, likelihood=likelihood, seed=seed, method=method)
+        model, likelihood = self.model_, self.likelihood_
+        if isinstance(model, Ensemble):
+            if member is None:  # members have likelihoods of their own
+                return predict(model, inputs, samples, seed=seed, method=method)
+            model, likelihood = model.pair(member)
+        return predict(model, inputs, samples, likelihood=likelihood, seed=seed, method=method)

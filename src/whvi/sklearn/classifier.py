@@ -25,7 +25,8 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
     After ``fit``: ``classes_``, and what ``WHVIRegressor`` has.
 
     >>> X = np.array([[-1.0], [-0.9], [0.9], [1.0]] * 20)
-    >>> model = WHVIClassifier((16,), max_steps=200, random_state=0).fit(X, np.where(X[:, 0] > 0, "yes", "no"))
+    >>> labels = np.where(X[:, 0] > 0, "yes", "no")
+    >>> model = WHVIClassifier((16,), n_members=2, max_steps=200, random_state=0).fit(X, labels)
     >>> model.predict([[-1.0], [1.0]])
     array(['no', 'yes'], dtype='<U3')
     >>> model.predict_proba([[-1.0], [1.0]]).shape

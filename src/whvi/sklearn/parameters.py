@@ -21,14 +21,14 @@ class Parameters:
     hidden_layer_sizes: tuple[int, ...]
     n_members: int
     posterior: str
-    terms: int
+    terms: int | None
     layout: str
     block: int | None
     noise: str | None
     """None for a classifier."""
     calibrate: bool
     max_steps: int | None
-    batch_size: int
+    batch_size: int | None
     learning_rate: float
     samples: int
     early_stopping: bool
@@ -64,13 +64,13 @@ def checked(estimator: Any) -> Parameters:
         hidden_layer_sizes=sizes,
         n_members=whole_number("n_members", estimator.n_members),
         posterior=estimator.posterior,
-        terms=whole_number("terms", estimator.terms),
+        terms=_whole_or_none("terms", estimator.terms),
         layout=estimator.layout,
         block=estimator.block,
         noise=_noise(estimator),
         calibrate=truth("calibrate", getattr(estimator, "calibrate", False)),
-        max_steps=None if estimator.max_steps is None else whole_number("max_steps", estimator.max_steps),
-        batch_size=whole_number("batch_size", estimator.batch_size),
+        max_steps=_whole_or_none("max_steps", estimator.max_steps),
+        batch_size=_whole_or_none("batch_size", estimator.batch_size),
         learning_rate=positive_number("learning_rate", estimator.learning_rate),
         samples=_samples(estimator.samples),
         early_stopping=truth("early_stopping", estimator.early_stopping),
@@ -79,6 +79,10 @@ def checked(estimator: Any) -> Parameters:
         compile=_compile(estimator.compile),
         verbose=truth("verbose", estimator.verbose),
     )
+
+
+def _whole_or_none(name: str, value: Any) -> int | None:
+    return None if value is None else whole_number(name, value)
 
 
 def _compile(value: Any) -> bool | None:

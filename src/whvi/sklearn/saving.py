@@ -20,6 +20,8 @@ FORMAT = "whvi estimator"
 VERSION = 1
 _SCALINGS = ("x_scaling_", "y_scaling_")
 _MODULES = ("model_", "likelihood_")
+_BEFORE = {"n_members": 1, "terms": 1, "compile": False}
+"""Parameters that version 0.1 did not have, as it trained."""
 Estimator = TypeVar("Estimator")
 
 
@@ -59,7 +61,7 @@ def load(kind: type[Estimator], folder: str | PathLike[str]) -> Estimator:
 
 
 def _made(kind: Callable[..., Any], tensors: dict[str, Tensor], state: dict[str, Any]) -> Any:
-    parameters = state["parameters"]
+    parameters = {**_BEFORE, **state["parameters"]}
     if isinstance(parameters["hidden_layer_sizes"], list):
         parameters["hidden_layer_sizes"] = tuple(parameters["hidden_layer_sizes"])
     estimator = kind(**parameters)

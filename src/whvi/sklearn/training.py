@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import ceil, exp, isnan, nan
+from math import ceil, exp, isnan, log, nan
 from statistics import fmean
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from whvi.inference import (
     EarlyStopping,
     Fit,
     History,
+    LinearWarmup,
     Members,
     Progress,
     fit,
@@ -35,6 +36,8 @@ from whvi.inference.svi import SVIRun
 from whvi.likelihoods import Likelihood
 from whvi.nn import MeanFieldLinear, WHVILinear
 from whvi.nn.moments import Stage
+from whvi.posterior import Posterior, make_posterior
+from whvi.posterior.gaussian import LOG_STD
 from whvi.predictive import predict
 from whvi.predictive.pointwise import pointwise
 from whvi.sklearn.weighted import Weighted, with_weights
@@ -45,12 +48,18 @@ LOOKS = 50
 """At the validation rows, at most, in a run of all steps."""
 START_VARIANCE = round(exp(-2.0), 6)
 """Of the noise of standardised targets: small, so that the fit comes first."""
+MANY_ROWS = 5_000
+"""From which on one structured matrix for each weight is too little to learn all that they say."""
 COMPILED_STEPS = 2_500
 """From which on compiling pays, where it is left to the library."""
 STEADINESS = 0.1
 """How much of the last layer's log-variances counts, where noise varies with x."""
 LARGEST_CHANGE = 10.0
 """Of a log-variance with x. Beyond it densities overflow in single precision, and one such row ends a fit."""
+WARM_UP = 0.2
+"""Share of the steps over which the weight of the KL rises from 0 to 1: before, units are given up for the prior."""
+NARROWER = 10.0
+"""How many times narrower the posteriors of g start than those of a layer by itself."""
 FROZEN_STEPS = 500
 """First steps in which the noise stays as it is, or a tenth of all."""
 
@@ -65,17 +74,22 @@ def make_network(
 ) -> nn.Sequential:
     """Hidden WHVI layers with ReLU, and a mean-field layer at the end; torch's generator is left as it was.
 
-    ``weight`` are further arguments of the hidden layers.
+    ``weight`` are further arguments of the hidden layers. Posteriors start ``NARROWER`` times narrower than usual:
+    a sum of terms has more noise to learn through.
 
     >>> from whvi.likelihoods import Gaussian
     >>> make_network(4, (16,), Gaussian(1, "input"), "diagonal", 0)(torch.zeros(3, 4)).shape
     torch.Size([3, 2])
     """
+
+    def narrow(mean: Tensor) -> Posterior:
+        return make_posterior(posterior, mean, LOG_STD - log(NARROWER))
+
     with torch.random.fork_rng():
         torch.manual_seed(mix(seed, "network"))
         layers: list[nn.Module] = []
         for before, after in pairwise((inputs, *hidden)):
-            layers += [WHVILinear(before, after, posterior=posterior, **weight), nn.ReLU()]
+            layers += [WHVILinear(before, after, posterior=narrow, **weight), nn.ReLU()]
         return nn.Sequential(*layers, MeanFieldLinear((inputs, *hidden)[-1], law.features), Steady(law))
 
 
@@ -106,9 +120,27 @@ def default_steps(rows: int) -> int:
     """For so many rows.
 
     >>> default_steps(100), default_steps(10_000), default_steps(1_000_000)
-    (3000, 15000, 20000)
+    (10040, 14000, 25000)
     """
-    return int(np.clip(1.5 * rows, 3_000, 20_000))
+    return int(min(10_000 + 0.4 * rows, 25_000))
+
+
+def default_batch_size(rows: int) -> int:
+    """Rows of a step, for so many rows.
+
+    >>> default_batch_size(100), default_batch_size(10_000)
+    (64, 128)
+    """
+    return 64 if rows < MANY_ROWS else 128
+
+
+def default_terms(rows: int) -> int:
+    """How many structured matrices a weight is the sum of, for so many rows.
+
+    >>> default_terms(100), default_terms(10_000)
+    (1, 4)
+    """
+    return 1 if rows < MANY_ROWS else 4
 
 
 @dataclass(frozen=True)
@@ -127,17 +159,18 @@ class TrainingData:
         return replace(self, weight=self.weight * factor)
 
 
-def fit_members(members: Sequence[Member], data: TrainingData, settings: "Training", **options: Any) -> Fit:
-    """Fit a network, or several at once, in place; rows count by their weights."""
+def fit_members(members: Sequence[Member], data: Sequence[TrainingData], settings: "Training", **options: Any) -> Fit:
+    """Fit a network, or several at once, in place, each to its own rows; these count by their weights."""
     models, likelihoods = [model for model, _ in members], [likelihood for _, likelihood in members]
-    pair = data.x, data.y
-    if not bool((data.weight == 1.0).all()):
-        likelihoods, pair = [Weighted(one) for one in likelihoods], (data.x, with_weights(data.y, data.weight))
+    pairs = [(one.x, one.y) for one in data]
+    if not all(bool((one.weight == 1.0).all()) for one in data):
+        likelihoods = [Weighted(one) for one in likelihoods]
+        pairs = [(one.x, with_weights(one.y, one.weight)) for one in data]
     options |= {"batch_size": settings.batch_size, "compile": settings.compiles(options["steps"])}
     if len(members) == 1:
-        return fit(models[0], likelihoods[0], pair, seed=settings.seed, **options)
+        return fit(models[0], likelihoods[0], pairs[0], seed=settings.seed, **options)
     seeds = member_seeds(settings.seed, len(members))
-    return fit_replicas(models, likelihoods, [pair] * len(members), seeds=seeds, **options)
+    return fit_replicas(models, likelihoods, pairs, seeds=seeds, **options)
 
 
 @dataclass(frozen=True)
@@ -176,13 +209,19 @@ class WeightedStopping(EarlyStopping):
         return -float((found * self.data.weight).sum() / self.data.weight.sum())
 
 
-def train(members: Sequence[Member], data: TrainingData, validation: TrainingData | None, settings: Training) -> Curves:
-    """Fit in place, with a rate that falls to zero; the curves of the run, one entry for each window of steps."""
+def train(
+    members: Sequence[Member], data: Sequence[TrainingData], validation: TrainingData | None, settings: Training
+) -> Curves:
+    """Fit in place, each member to its own rows, with a rate that falls to zero and a weight of the KL that rises.
+
+    Returns the curves of the run, one entry for each window of steps.
+    """
     every = ceil(settings.steps / LOOKS)
     callbacks: list[Callback] = [History(every), Progress(settings.progress)]
     if validation is not None:
         callbacks.append(WeightedStopping(validation, every, settings.patience))
-    algorithm = SVI(settings.learning_rate, schedule=CosineDecay(settings.steps))
+    warm_up = LinearWarmup(max(1, round(WARM_UP * settings.steps)))
+    algorithm = SVI(settings.learning_rate, schedule=CosineDecay(settings.steps), kl_weight=warm_up)
     return curves(fit_members(members, data, settings, steps=settings.steps, algorithm=algorithm, callbacks=callbacks))
 
 
@@ -227,14 +266,14 @@ class Continued(SVI):
 
 def go_on(
     members: Sequence[Member],
-    data: TrainingData,
+    data: Sequence[TrainingData],
     seen: float,
     settings: Training,
     state: OptimizerState | None,
 ) -> tuple[Curves, OptimizerState]:
     """One pass over more rows, at the full rate, as a part of ``seen`` rows; its curves and the optimizer's state."""
-    counted = data.counted(seen / float(data.weight.sum()))
-    steps = ceil(len(data.x) / settings.batch_size)
+    counted = [one.counted(seen / float(one.weight.sum())) for one in data]
+    steps = ceil(len(data[0].x) / settings.batch_size)
     algorithm = Continued(settings.learning_rate, schedule=1.0, state=state)
     callbacks, settings = [History(steps), Progress(False)], replace(settings, compile=False)
     result = fit_members(members, counted, settings, steps=steps, algorithm=algorithm, callbacks=callbacks)
@@ -242,8 +281,10 @@ def go_on(
     return curves(result), (tensors, result.run.numbers())
 
 
-def apart(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
+def apart(rows: int, share: float, seed: int, part: int = 0) -> NDArray[np.bool_]:
     """Which of the rows are not to be trained on: a random share of them, at least one and not all; none for 0.
+
+    Parts 0, 1, ... have no row in common as long as there are rows that none of them has.
 
     >>> apart(4, 0.5, seed=0).sum(), apart(4, 0.01, seed=0).sum(), apart(4, 0.0, seed=0).sum()
     (np.int64(2), np.int64(1), np.int64(0))
@@ -254,5 +295,6 @@ def apart(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
     if rows < 2:
         raise ArgumentError(f"early stopping needs 2 different rows, got n_samples = {rows}; use early_stopping=False")
     order = torch.randperm(rows, generator=torch.Generator().manual_seed(mix(seed, "validation rows")))
-    chosen[order[: min(rows - 1, max(1, round(share * rows)))].numpy()] = True
+    count = min(rows - 1, max(1, round(share * rows)))
+    chosen[order.roll(-part * count)[:count].numpy()] = True
     return chosen

@@ -33,6 +33,7 @@ from whvi_paper.exhibits import (
     transform_time,
     uci_regression,
     uci_shallow,
+    uci_standard,
     uci_widths,
     yacht_width,
 )
@@ -60,7 +61,7 @@ class Exhibit(Protocol):
 _MODULES = (
     covariance, complexity, structures, tensor, toy, uci_regression, protocol, rival_steps, yacht_width, uci_shallow,
     uci_widths, classification, terms, convnets, reliability, out_of_distribution, filters, capacity, inference_time,
-    prediction_cost, transform_time, approximation, gaussian_processes, process_cost,
+    prediction_cost, transform_time, approximation, gaussian_processes, process_cost, uci_standard,
     gradient_variance, priors,
 )  # fmt: skip
 EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}

@@ -1,0 +1,176 @@
+"""How the estimators' defaults were chosen: ``python benchmarks/estimator_defaults.py [set ...] [--only variant]``.
+
+Regression on the training rows of the first two standard splits: four fifths of them train, one fifth is held out;
+test rows are not touched. Four members on each split; "one" is their mean, "four" their mixture. MNLL, RMSE as a share
+of the target's standard deviation, and the share of targets in 90 % intervals, on held-out rows. Writes
+``results/bench/estimator_defaults.json``, one entry after the other; what is there is not computed again.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whvi.ensemble import Ensemble
+from whvi.inference import SVI, CosineDecay, LinearWarmup, Progress, fit_replicas
+from whvi.likelihoods import Gaussian
+from whvi.predictive import predict
+from whvi.predictive.calibration import coverage
+from whvi.scaling import Scaling
+from whvi.sklearn import training
+from whvi.sklearn.parameters import NOISE
+from whvi_paper.bench.record import keep
+from whvi_paper.data.standard import standard_split
+
+RECORD = Path(__file__).parent.parent / "results/bench/estimator_defaults.json"
+DATASETS = ("yacht", "boston", "energy", "concrete", "kin8nm", "protein")
+SPLITS, MEMBERS, SAMPLES = 2, 4, 64
+MOST_ROWS = 8_000
+"""Of a large set, at random."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to train."""
+
+    terms: int = 1
+    noise: str = "input"
+    steps: int = 5_000
+    batch_size: int = 64
+    rate: float = 1e-2
+    narrower: float = 1.0
+    warm_up: float = 0.2
+    steadiness: float = 0.1
+
+
+VARIANTS = {
+    "version 0.2": Variant(steps=3_000, batch_size=256, rate=2e-2, warm_up=0.0),
+    "T = 1": Variant(steps=10_000, batch_size=32),
+    "T = 1, narrow, rate 2e-2": Variant(steps=10_000, batch_size=32, rate=2e-2, narrower=10.0),
+    "T = 1, narrow, rate 2e-2, constant noise": Variant(1, "constant", 10_000, 32, 2e-2, 10.0),
+    "T = 1, narrow, rate 2e-2, batches of 128": Variant(steps=4_000, batch_size=128, rate=2e-2, narrower=10.0),
+    "T = 4": Variant(4, steps=10_000, batch_size=32, rate=2e-2, narrower=10.0),
+    "T = 4, 20,000 steps of 16": Variant(4, steps=20_000, batch_size=16, rate=2e-2, narrower=10.0),
+    "T = 4, 5,000 steps of 64": Variant(4, steps=5_000, batch_size=64, rate=2e-2, narrower=10.0),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Standardised rows of a split: to train with, and held out."""
+
+    train: tuple[Tensor, Tensor]
+    held_out: tuple[Tensor, Tensor]
+    log_volume: float
+
+
+def part_of(name: str, index: int) -> Part:
+    """Four fifths and one fifth of the training rows of a split."""
+    split = standard_split(name, index)
+    order = np.random.default_rng(index).permutation(len(split.x))[:MOST_ROWS]
+    x, y = split.x[order], split.y[order, None]
+    count = int(0.8 * len(x))
+    x_scaling, y_scaling = Scaling.of(x[:count]), Scaling.of(y[:count])
+    xs = torch.from_numpy(x_scaling.forward(x)).float().split([count, len(x) - count])
+    ys = torch.from_numpy(y_scaling.forward(y)).float().split([count, len(x) - count])
+    return Part((xs[0], ys[0]), (xs[1], ys[1]), y_scaling.log_volume)
+
+
+def judged(members: Sequence[training.Member], part: Part) -> list[float]:
+    """MNLL, RMSE and coverage of the mixture of members on held-out rows."""
+    models, likelihoods = zip(*members, strict=True)
+    x, y = (one.double() for one in part.held_out)
+    prediction = predict(Ensemble(models, likelihoods), x, SAMPLES)
+    rmse = (prediction.mean - y).square().mean().sqrt()
+    found = float(prediction.mnll(y)) + part.log_volume, float(rmse), float(coverage(*prediction.interval(0.9), y))
+    return [round(value, 4) for value in found]
+
+
+def cpu_seconds() -> float:
+    """Of this process and of compilers that it ran."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def measure(name: str, variant: Variant) -> dict[str, Any]:
+    """Members on all splits at once, and how they predict the held-out rows."""
+    parts = [part_of(name, index) for index in range(SPLITS)]
+    laws = [Gaussian(1, NOISE[variant.noise], variance=training.START_VARIANCE) for _ in range(SPLITS * MEMBERS)]
+    for law in laws:
+        law.frozen_steps = min(training.FROZEN_STEPS, variant.steps // 10)
+    with patch.multiple(training, NARROWER=variant.narrower, STEADINESS=variant.steadiness):
+        inputs = parts[0].train[0].shape[1]
+        options = {"terms": variant.terms, "pad_to": "order"}
+        models = [
+            training.make_network(inputs, (128, 128), law, "diagonal", seed, **options) for seed, law in enumerate(laws)
+        ]
+    weight = LinearWarmup(round(variant.warm_up * variant.steps)) if variant.warm_up else 1.0
+    start = cpu_seconds()
+    fit_replicas(
+        models,
+        laws,
+        [part.train for part in parts for _ in range(MEMBERS)],
+        steps=variant.steps,
+        algorithm=SVI(variant.rate, schedule=CosineDecay(variant.steps), kl_weight=weight),
+        batch_size=variant.batch_size,
+        callbacks=[Progress(False)],
+        compile=True,
+    )
+    spent = cpu_seconds() - start
+    members = [(model.double().eval(), law.double().eval()) for model, law in zip(models, laws, strict=True)]
+    groups = [members[split * MEMBERS : (split + 1) * MEMBERS] for split in range(SPLITS)]
+    alone = [judged([one], part) for group, part in zip(groups, parts, strict=True) for one in group]
+    mixed = [judged(group, part) for group, part in zip(groups, parts, strict=True)]
+    mean = {
+        key: [round(fmean(column), 4) for column in zip(*rows, strict=True)]
+        for key, rows in {"one": alone, "four": mixed}.items()
+    }
+    return {**mean, "splits": mixed, "rows": len(parts[0].train[0]), "cpu_seconds": round(spent, 1)}
+
+
+def show(record: dict[str, dict[str, Any]]) -> str:
+    """The record as a table in Markdown."""
+    head = "| Set | Variant | one: MNLL | RMSE | 90 % | four: MNLL | RMSE | 90 % | CPU s |"
+    lines = [head, "| --- |" + " --- |" * 8]
+    for name, rows in record.items():
+        for variant, row in rows.items():
+            cells = [f"{value:.3f}" for key in ("one", "four") for value in row[key]]
+            lines.append(f"| {name} | {variant} | {' | '.join(cells)} | {row['cpu_seconds']:.0f} |")
+    return "\n".join(lines)
+
+
+def stored() -> dict[str, dict[str, Any]]:
+    """Set -> variant -> numbers."""
+    found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    return found
+
+
+def main() -> None:
+    """Run what is missing and keep the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="*", help=f"default: {', '.join(DATASETS)}")
+    parser.add_argument("--only", action="append", help="name of a variant; may be repeated")
+    parser.add_argument("--table", action="store_true", help="only print the table of the record")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for variant in [] if options.table else options.only or list(VARIANTS):
+        for name in options.datasets or DATASETS:
+            if variant not in stored().get(name, {}):
+                found = measure(name, VARIANTS[variant])
+                record = stored()
+                record.setdefault(name, {})[variant] = found
+                keep(RECORD, record)
+    print(show(stored()))
+
+
+if __name__ == "__main__":
+    main()
