@@ -104,7 +104,7 @@ def test_spread_is_that_of_errors_on_rows_kept_apart(table: Table) -> None:
     order = np.lexsort(np.column_stack([x, y]).T)[apart(len(x), 0.1, model.seed_)]
     mean, std = model.predict(x[order], return_std=True)
     errors = np.square((y[order] - mean) / (std / model.spread_))  # in standard deviations before they were spread
-    assert model.spread_**2 == pytest.approx((30.0 + errors.sum()) / (30.0 + 15.0), rel=0.05)  # other functions, so 5 %
+    assert model.spread_**2 == pytest.approx((10.0 + errors.sum()) / (10.0 + 15.0), rel=0.05)  # other functions, so 5 %
 
 
 def test_several_outputs(table: Table) -> None:

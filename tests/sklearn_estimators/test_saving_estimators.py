@@ -27,9 +27,9 @@ ESTIMATORS: dict[str, Any] = {
     "objects": lambda: WHVIClassifier(**QUICK).fit(X, np.where(Y > 0, "up", "down").astype(object)),
     "truth": lambda: WHVIClassifier(**QUICK).fit(X, Y > 0),
     "numbers": lambda: WHVIClassifier(**QUICK).fit(X, np.sign(Y).astype(int)),
-    "members": lambda: WHVIRegressor(**QUICK, n_members=3, noise="input").fit(X, Y),
-    "members of classes": lambda: WHVIClassifier(**QUICK, n_members=2).fit(X, Y > 0),
-    "streamed members": lambda: WHVIRegressor(**QUICK, n_members=2).partial_fit(X, Y),
+    "members": lambda: WHVIRegressor(**{**QUICK, "n_members": 3}, noise="input").fit(X, Y),
+    "members of classes": lambda: WHVIClassifier(**{**QUICK, "n_members": 2}).fit(X, Y > 0),
+    "streamed members": lambda: WHVIRegressor(**{**QUICK, "n_members": 2}).partial_fit(X, Y),
     "generator": lambda: WHVIClassifier(**{**QUICK, "random_state": np.random.RandomState(1)}).fit(X, Y > 0),
 }
 

@@ -27,6 +27,7 @@ from whvi.sklearn.rows import Rows
 from whvi.sklearn.training import (
     FROZEN_STEPS,
     LEAST_APART,
+    MOST_APART,
     Curves,
     Member,
     OptimizerState,
@@ -173,6 +174,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
             return [apart(len(rows), share, self.seed_)]
         if not parameters.calibrate or share * len(rows) < LEAST_APART:
             return [np.zeros(len(rows), dtype=bool)]
+        share = min(share, MOST_APART / len(rows))
         return [apart(len(rows), share, self.seed_, part) for part in range(members)]
 
     def _calibrate(self, rows: Rows, held: list[Array]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from whvi.scaling import Array
 
-PRIOR_ROWS = 30.0
+PRIOR_ROWS = 10.0
 """How many rows the belief counts for that predictions are as wide as they should be."""
 
 
