@@ -1,14 +1,13 @@
 """How the estimators' defaults were chosen: ``python benchmarks/estimator_defaults.py [set ...] [--only variant]``.
 
 Regression on the training rows of the first two standard splits: four fifths of them train, one fifth is held out;
-test rows are not touched. Four members on each split; "one" is their mean, "four" their mixture. MNLL, RMSE as a share
+test rows are not touched. Four members on each split: the mean over them, and their mixture. MNLL, RMSE as a share
 of the target's standard deviation, and the share of targets in 90 % intervals, on held-out rows. Writes
 ``results/bench/estimator_defaults.json``, one entry after the other; what is there is not computed again.
 """
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +27,11 @@ from whvi.predictive.calibration import coverage
 from whvi.scaling import Scaling
 from whvi.sklearn import training
 from whvi.sklearn.parameters import NOISE
+from whvi_paper import tabular
 from whvi_paper.bench.record import keep
 from whvi_paper.data.standard import standard_split
+from whvi_paper.exhibits import uci_standard
+from whvi_paper.exhibits.uci_standard import cpu_seconds
 
 RECORD = Path(__file__).parent.parent / "results/bench/estimator_defaults.json"
 DATASETS = ("yacht", "boston", "energy", "concrete", "kin8nm", "protein")
@@ -64,6 +66,14 @@ VARIANTS = {
 }
 
 
+DEEP = {
+    "deep ensemble, as published": tabular.PUBLISHED,
+    "deep ensemble, 2 x 128, 40 epochs": tabular.DEEP,
+    "deep ensemble, 2 x 128, 10,000 steps": tabular.Deep(epochs=None),
+}
+"""Settings of a rival, with five members."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Standardised rows of a split: to train with, and held out."""
@@ -73,12 +83,17 @@ class Part:
     log_volume: float
 
 
-def part_of(name: str, index: int) -> Part:
-    """Four fifths and one fifth of the training rows of a split."""
+def rows_of(name: str, index: int) -> tuple[tabular.Array, tabular.Array, int]:
+    """The training rows of a split in random order, and how many of them, four fifths, train."""
     split = standard_split(name, index)
     order = np.random.default_rng(index).permutation(len(split.x))[:MOST_ROWS]
-    x, y = split.x[order], split.y[order, None]
-    count = int(0.8 * len(x))
+    return split.x[order], split.y[order], int(0.8 * len(order))
+
+
+def part_of(name: str, index: int) -> Part:
+    """Four fifths and one fifth of the training rows of a split."""
+    x, y, count = rows_of(name, index)
+    y = y[:, None]
     x_scaling, y_scaling = Scaling.of(x[:count]), Scaling.of(y[:count])
     xs = torch.from_numpy(x_scaling.forward(x)).float().split([count, len(x) - count])
     ys = torch.from_numpy(y_scaling.forward(y)).float().split([count, len(x) - count])
@@ -93,12 +108,6 @@ def judged(members: Sequence[training.Member], part: Part) -> list[float]:
     rmse = (prediction.mean - y).square().mean().sqrt()
     found = float(prediction.mnll(y)) + part.log_volume, float(rmse), float(coverage(*prediction.interval(0.9), y))
     return [round(value, 4) for value in found]
-
-
-def cpu_seconds() -> float:
-    """Of this process and of compilers that it ran."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def measure(name: str, variant: Variant) -> dict[str, Any]:
@@ -137,13 +146,27 @@ def measure(name: str, variant: Variant) -> dict[str, Any]:
     return {**mean, "splits": mixed, "rows": len(parts[0].train[0]), "cpu_seconds": round(spent, 1)}
 
 
+def measure_deep(name: str, how: tabular.Deep) -> dict[str, Any]:
+    """A deep ensemble on the same rows: MNLL, RMSE as a share, coverage."""
+    found, start = [], cpu_seconds()
+    for index in range(SPLITS):
+        x, y, count = rows_of(name, index)
+        one = uci_standard.judged(
+            tabular.deep_ensemble(x[:count], y[:count], index, how)(x[count:], y[count:]), y[count:]
+        )
+        found.append([one["mnll"], one["rmse"] / float(y[:count].std()), one["coverage_90"]])
+    mean = [round(fmean(column), 4) for column in zip(*found, strict=True)]
+    return {"five": mean, "splits": found, "rows": count, "cpu_seconds": round(cpu_seconds() - start, 1)}
+
+
 def show(record: dict[str, dict[str, Any]]) -> str:
     """The record as a table in Markdown."""
-    head = "| Set | Variant | one: MNLL | RMSE | 90 % | four: MNLL | RMSE | 90 % | CPU s |"
+    head = "| Set | Variant | one: MNLL | RMSE | 90 % | mixture: MNLL | RMSE | 90 % | CPU s |"
     lines = [head, "| --- |" + " --- |" * 8]
     for name, rows in record.items():
         for variant, row in rows.items():
-            cells = [f"{value:.3f}" for key in ("one", "four") for value in row[key]]
+            one, several = row.get("one", ["–"] * 3), row.get("four", row.get("five"))
+            cells = [value if isinstance(value, str) else f"{value:.3f}" for value in (*one, *several)]
             lines.append(f"| {name} | {variant} | {' | '.join(cells)} | {row['cpu_seconds']:.0f} |")
     return "\n".join(lines)
 
@@ -162,10 +185,10 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print the table of the record")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    for variant in [] if options.table else options.only or list(VARIANTS):
+    for variant in [] if options.table else options.only or [*VARIANTS, *DEEP]:
         for name in options.datasets or DATASETS:
             if variant not in stored().get(name, {}):
-                found = measure(name, VARIANTS[variant])
+                found = measure_deep(name, DEEP[variant]) if variant in DEEP else measure(name, VARIANTS[variant])
                 record = stored()
                 record.setdefault(name, {})[variant] = found
                 keep(RECORD, record)
