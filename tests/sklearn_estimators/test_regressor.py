@@ -346,7 +346,9 @@ def test_scores_are_those_of_what_is_predicted(fitted: WHVIRegressor, table: Tab
     drawn = fitted.sample_y(x, 400, random_state=1)
     between = np.abs(drawn[:, :200] - drawn[:, 200:]).mean()
     assert fitted.crps(x, y) == pytest.approx(np.abs(drawn - y[:, None]).mean() - 0.5 * between, rel=0.05)
+    frozen = y.copy()
+    frozen.flags.writeable = False  # as pandas gives them
     for score in (fitted.crps, fitted.interval_score):
-        assert score(x, y[:, None]) == score(x, y)
+        assert score(x, y[:, None]) == score(x, y) == score(x, frozen)
         with pytest.raises(ShapeError, match="give one each"):
             score(x, y[:-1])

@@ -228,7 +228,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
 
     def _given(self, X: Any, y: Any) -> Array:
         """Targets of rows in the shape that predictions have."""
-        y = check_array(y, dtype=np.float64, ensure_2d=False)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, copy=True)  # torch takes what can be written to
         shape = (len(X),) if self._flat else (len(X), self.n_outputs_)
         if y.shape not in (shape, (*shape, 1)) and (*y.shape, 1) != shape:
             raise ShapeError(f"y has shape {y.shape}, but targets of X have {shape}; give one each")

@@ -25,9 +25,10 @@ SOURCE = "Our addition"
 TEXT = (
     "The splits of Hernandez-Lobato and Adams (2015) and Gal and Ghahramani (2016), 20 of each set and 5 of protein, "
     "one target each. `WHVIRegressor()` with its defaults, which were chosen without test rows, with one member and "
-    "with eight; its rivals with theirs. The deep ensemble is of plain networks with 2 x 128 units that "
-    "give a mean and a variance, 40 epochs, which was the best of three settings on held-out training rows; the Gaussian process sees at most 1,000 training rows; boosting has a normal density around "
-    "its prediction, and intervals by quantile loss. CPU seconds are of one fit on one thread, compilers included."
+    "with eight; its rivals with theirs. The deep ensemble is of plain networks of 2 x 128 units that give a mean and "
+    "a variance, trained for 40 epochs, the best of three settings on held-out training rows; the Gaussian process "
+    "sees at most 1,000 training rows; boosting has a normal density around its prediction, and intervals by quantile "
+    "loss. CPU seconds are of one fit on one thread, compilers included."
 )
 METHODS = {
     "whvi": "WHVI, 1 member",
