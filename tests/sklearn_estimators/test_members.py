@@ -12,6 +12,7 @@ from whvi.errors import ArgumentError
 from whvi.inference import member_seeds
 from whvi.likelihoods import Gaussian, Likelihood
 from whvi.sklearn import WHVIClassifier, WHVIRegressor, base
+from whvi.sklearn.calibration import squares_of
 from whvi.sklearn.training import Training, TrainingData, apart, make_network, train
 
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
@@ -91,14 +92,33 @@ def test_each_member_leaves_out_rows_of_its_own_to_calibrate_by() -> None:
     assert model.n_rows_seen_ == len(X)
     order = np.lexsort(np.column_stack([X, Y]).T)
     alone = WHVIRegressor(**QUICK, n_members=1, samples=256).fit(X[:20], Y[:20])
-    alone.x_scaling_, alone.y_scaling_ = model.x_scaling_, model.y_scaling_
-    square = 0.0
+    alone.x_scaling_, alone.y_scaling_, alone.spread_ = model.x_scaling_, model.y_scaling_, np.ones(1)
     assert isinstance(model.model_, Ensemble)
-    for part, chosen in enumerate(held):
+    pairs = []
+    for part in range(3):
         alone.model_, alone.likelihood_ = model.model_.pair(part)
-        mean, std = alone.predict(X[order[chosen]], return_std=True)
-        square += float(np.square((Y[order[chosen]] - mean) / (std / alone.spread_)).sum())
+        pairs.append(alone.predict(X[order], return_std=True))
+    means, stds = np.array(pairs).transpose(1, 0, 2)
+    between = means.var(axis=0)
+    square = sum(
+        float(((np.square(Y[order] - means[part]) - between) / (np.square(stds).mean(axis=0) + between))[chosen].sum())
+        for part, chosen in enumerate(held)
+    )
     assert model.spread_**2 == pytest.approx((10.0 + square) / (10.0 + 72.0), rel=0.05)
+
+
+def test_calibration_by_members_finds_the_spread_of_their_mixture() -> None:
+    """Law: where members scatter around the truth, the mixture's squared errors in its variances are found unbiased."""
+    rng, rows, members = np.random.RandomState(0), 40_000, 4
+    scatter, noise = 0.8, 0.5
+    truth = rng.randn(rows, 1)
+    mean = truth + scatter * rng.randn(members, rows, 1)
+    y = truth + noise * rng.randn(rows, 1)
+    stated = np.full_like(mean, 0.3)
+    own = rng.randint(members, size=rows)
+    found = float(squares_of(y, mean, stated, own).mean())
+    wanted = float((np.square(y - mean.mean(axis=0)) / (0.3 + mean.var(axis=0))).mean())
+    assert found == pytest.approx(wanted, rel=0.05)
 
 
 def test_a_member_does_not_see_the_rows_that_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
             return [apart(len(rows), share, self.seed_)]
         if not parameters.calibrate or share * len(rows) < LEAST_APART:
             return [np.zeros(len(rows), dtype=bool)]
-        share = min(share, MOST_APART / len(rows))
+        share = min(share, MOST_APART / (members * len(rows)))
         return [apart(len(rows), share, self.seed_, part) for part in range(members)]
 
     def _calibrate(self, rows: Rows, held: list[Array]) -> None:

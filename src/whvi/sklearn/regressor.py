@@ -16,7 +16,7 @@ from whvi.likelihoods import Gaussian, Likelihood
 from whvi.predictive import crps_samples, interval_score
 from whvi.scaling import Array, Scaling
 from whvi.sklearn.base import WHVIEstimator
-from whvi.sklearn.calibration import spread_of
+from whvi.sklearn.calibration import spread_of, squares_of
 from whvi.sklearn.parameters import NOISE, checked
 from whvi.sklearn.rows import Rows, finite, merged
 from whvi.sklearn.training import START_VARIANCE
@@ -209,13 +209,13 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
 
     def _calibrate(self, rows: Rows, held: list[Array]) -> None:
         samples, seed = checked(self).samples, mix(self.seed_, "calibration")
-        errors = []
-        for part, chosen in enumerate(held):
-            prediction = self._law(rows.x[chosen], samples, seed, part if len(held) > 1 else None)
-            missed = self.y_scaling_.forward(rows.y[chosen]) - prediction.mean.numpy()
-            errors.append(missed / prediction.std.numpy())
-        weight = np.concatenate([rows.weight[chosen] for chosen in held])
-        self.spread_ = spread_of(np.concatenate(errors), weight)
+        looked_at = rows[np.any(held, axis=0)]
+        members = range(len(held)) if len(held) > 1 else [None]
+        found = [self._law(looked_at.x, samples, seed, member) for member in members]
+        mean, variance = (np.stack([getattr(one, name).numpy() for one in found]) for name in ("mean", "variance"))
+        own = np.argmax(held, axis=0)[np.any(held, axis=0)]
+        squares = squares_of(self.y_scaling_.forward(looked_at.y), mean, variance, own)
+        self.spread_ = spread_of(squares, looked_at.weight)
 
     def _values(self, mean: Tensor, values: Tensor) -> Array:
         """Values of standardised targets (count, N, outputs) as they are to be: spread, scaled, the count last.

@@ -45,7 +45,7 @@ from whvi.sklearn.weighted import Weighted, with_weights
 LEAST_APART = 10
 """Rows to calibrate by; with fewer, predictions stay as they are."""
 MOST_APART = 1_000
-"""Rows that a member leaves out to calibrate by, at most: the spread is one number."""
+"""Rows that members together leave out to calibrate by, at most: the spread is one number."""
 LOOKS = 50
 """At the validation rows, at most, in a run of all steps."""
 START_VARIANCE = round(exp(-2.0), 6)
