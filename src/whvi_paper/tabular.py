@@ -28,7 +28,8 @@ from whvi.likelihoods import Gaussian
 from whvi.predictive import crps_gaussian, crps_samples, predict
 from whvi.scaling import Scaling
 from whvi.sklearn import WHVIRegressor
-from whvi.sklearn.training import COMPILED_STEPS, default_steps
+from whvi.sklearn.defaults import default_steps
+from whvi.sklearn.training import COMPILED_STEPS
 
 LEVEL, GP_ROWS = 0.9, 1000
 HALF_WIDTH = 1.6448536269514722

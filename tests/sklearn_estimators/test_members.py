@@ -13,7 +13,8 @@ from whvi.inference import member_seeds
 from whvi.likelihoods import Gaussian, Likelihood
 from whvi.sklearn import WHVIClassifier, WHVIRegressor, base
 from whvi.sklearn.calibration import squares_of
-from whvi.sklearn.training import Training, TrainingData, apart, make_network, train
+from whvi.sklearn.held_out import apart
+from whvi.sklearn.training import Training, TrainingData, make_network, train
 
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
 RNG = np.random.RandomState(0)

@@ -15,7 +15,8 @@ from whvi.likelihoods import Gaussian
 from whvi.nn import WHVILinear
 from whvi.predictive import predict
 from whvi.sklearn import WHVIRegressor
-from whvi.sklearn.training import Training, TrainingData, apart, go_on, make_network, train
+from whvi.sklearn.held_out import apart
+from whvi.sklearn.training import Training, TrainingData, go_on, make_network, train
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64]]
 QUICK: dict[str, Any] = {

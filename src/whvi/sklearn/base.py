@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
 
@@ -22,21 +23,17 @@ from whvi.likelihoods import Likelihood
 from whvi.predictive import Prediction, predict
 from whvi.scaling import Array, Scaling
 from whvi.sklearn import saving
+from whvi.sklearn.defaults import default_terms
+from whvi.sklearn.held_out import held_out
 from whvi.sklearn.parameters import Parameters, checked
 from whvi.sklearn.rows import Rows
 from whvi.sklearn.training import (
     FROZEN_STEPS,
-    LEAST_APART,
-    MOST_APART,
     Curves,
     Member,
     OptimizerState,
     Training,
     TrainingData,
-    apart,
-    default_batch_size,
-    default_steps,
-    default_terms,
     go_on,
     make_network,
     train,
@@ -151,7 +148,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self._begin(rows, parameters)
         training = self._training(rows, parameters)
         members = self._members()
-        held = self._held_out(rows, parameters, len(members))
+        held = held_out(len(rows), parameters, len(members), self.seed_)
         looks = self._data(rows[held[0]]) if parameters.early_stopping else None
         data = [self._data(rows[~one]) for one in held]
         for _, likelihood in members:
@@ -163,19 +160,6 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         if parameters.calibrate and held[0].any():
             self._calibrate(rows, held)
         return self
-
-    def _held_out(self, rows: Rows, parameters: Parameters, members: int) -> list[Array]:
-        """Which rows are not trained on, (N,) of truth values: of each member, or one for all; none unless needed.
-
-        To calibrate, each member leaves out rows of its own, so that all of them together see every row.
-        """
-        share = parameters.validation_fraction
-        if parameters.early_stopping:
-            return [apart(len(rows), share, self.seed_)]
-        if not parameters.calibrate or share * len(rows) < LEAST_APART:
-            return [np.zeros(len(rows), dtype=bool)]
-        share = min(share, MOST_APART / (members * len(rows)))
-        return [apart(len(rows), share, self.seed_, part) for part in range(members)]
 
     def _calibrate(self, rows: Rows, held: list[Array]) -> None:
         """Set the spread of predictions by rows that were not trained on."""
@@ -201,7 +185,8 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _fit_part(self, rows: Rows, parameters: Parameters, *, first: bool) -> Self:
         """Fit to a part of the rows alone, under the posterior of the parts before it."""
         members, training = self._members(), self._training(rows, parameters)
-        if not first:
+        if not first:  # a KL of no weight would let go of what the parts before have told
+            training = replace(training, warm_up=0.0)
             for model, likelihood in members:
                 posterior_as_prior(model, likelihood)
         self._record(train(members, [self._data(rows)] * len(members), None, training))
@@ -266,15 +251,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.model_, self.likelihood_ = ensemble, together
 
     def _training(self, rows: Rows, parameters: Parameters) -> Training:
-        return Training(
-            steps=parameters.max_steps or default_steps(len(rows)),
-            batch_size=parameters.batch_size or default_batch_size(len(rows)),
-            learning_rate=parameters.learning_rate,
-            seed=mix(self.seed_, "training", self._steps_done()),
-            patience=parameters.patience,
-            compile=parameters.compile,
-            progress=parameters.verbose,
-        )
+        return Training.of(parameters, len(rows), mix(self.seed_, "training", self._steps_done()))
 
     def _steps_done(self) -> int:
         return int(self.history_["step"][-1]) if self.history_["step"] else 0
@@ -308,9 +285,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         count = checked(self).samples if samples is None else samples
         return self._law(x, count, mix(self.seed_, "prediction") if seed is None else seed, method)
 
-    def _law(
-        self, x: Array, samples: int, seed: int, method: str = "samples", member: int | None = None
-    ) -> Prediction:
+    def _law(self, x: Array, samples: int, seed: int, method: str = "samples", member: int | None = None) -> Prediction:
         """The law of the standardised targets of checked rows; of all members together, or of one."""
         inputs = torch.from_numpy(self.x_scaling_.forward(x))
         model, likelihood = self.model_, self.likelihood_

@@ -211,7 +211,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         samples, seed = checked(self).samples, mix(self.seed_, "calibration")
         looked_at = rows[np.any(held, axis=0)]
         members = range(len(held)) if len(held) > 1 else [None]
-        found = [self._law(looked_at.x, samples, seed, member) for member in members]
+        found = [self._law(looked_at.x, samples, seed, member=member) for member in members]
         mean, variance = (np.stack([getattr(one, name).numpy() for one in found]) for name in ("mean", "variance"))
         own = np.argmax(held, axis=0)[np.any(held, axis=0)]
         squares = squares_of(self.y_scaling_.forward(looked_at.y), mean, variance, own)

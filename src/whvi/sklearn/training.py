@@ -7,12 +7,9 @@ from math import ceil, exp, isnan, log, nan
 from statistics import fmean
 from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from whvi.errors import ArgumentError
 from whvi.inference import (
     SVI,
     Callback,
@@ -40,18 +37,14 @@ from whvi.posterior import Posterior, make_posterior
 from whvi.posterior.gaussian import LOG_STD
 from whvi.predictive import predict
 from whvi.predictive.pointwise import pointwise
+from whvi.sklearn.defaults import default_batch_size, default_steps
+from whvi.sklearn.parameters import Parameters
 from whvi.sklearn.weighted import Weighted, with_weights
 
-LEAST_APART = 10
-"""Rows to calibrate by; with fewer, predictions stay as they are."""
-MOST_APART = 1_000
-"""Rows that members together leave out to calibrate by, at most: the spread is one number."""
 LOOKS = 50
 """At the validation rows, at most, in a run of all steps."""
 START_VARIANCE = round(exp(-2.0), 6)
 """Of the noise of standardised targets: small, so that the fit comes first."""
-MANY_ROWS = 5_000
-"""From which on one structured matrix for each weight is too little to learn all that they say."""
 COMPILED_STEPS = 2_500
 """From which on compiling pays, where it is left to the library."""
 STEADINESS = 0.1
@@ -118,33 +111,6 @@ class Steady(nn.Module):
         return pointwise(self, mean, variance)
 
 
-def default_steps(rows: int) -> int:
-    """For so many rows.
-
-    >>> default_steps(100), default_steps(10_000), default_steps(1_000_000)
-    (10040, 14000, 25000)
-    """
-    return int(min(10_000 + 0.4 * rows, 25_000))
-
-
-def default_batch_size(rows: int) -> int:
-    """Rows of a step, for so many rows.
-
-    >>> default_batch_size(100), default_batch_size(10_000)
-    (64, 128)
-    """
-    return 64 if rows < MANY_ROWS else 128
-
-
-def default_terms(rows: int) -> int:
-    """How many structured matrices a weight is the sum of, for so many rows.
-
-    >>> default_terms(100), default_terms(10_000)
-    (1, 4)
-    """
-    return 1 if rows < MANY_ROWS else 4
-
-
 @dataclass(frozen=True)
 class TrainingData:
     """Standardised rows as tensors."""
@@ -184,9 +150,23 @@ class Training:
     learning_rate: float
     seed: int
     patience: int = 10
+    warm_up: float = WARM_UP
     compile: bool | None = False
     """None for "where there is a compiler and the fit is long"."""
     progress: bool = False
+
+    @classmethod
+    def of(cls, parameters: Parameters, rows: int, seed: int) -> "Training":
+        """Those of an estimator's parameters, for so many rows."""
+        return cls(
+            steps=parameters.max_steps or default_steps(rows),
+            batch_size=parameters.batch_size or default_batch_size(rows),
+            learning_rate=parameters.learning_rate,
+            seed=seed,
+            patience=parameters.patience,
+            compile=parameters.compile,
+            progress=parameters.verbose,
+        )
 
     def compiles(self, steps: int) -> bool:
         """Whether a run of so many steps is compiled."""
@@ -222,8 +202,10 @@ def train(
     callbacks: list[Callback] = [History(every), Progress(settings.progress)]
     if validation is not None:
         callbacks.append(WeightedStopping(validation, every, settings.patience))
-    warm_up = LinearWarmup(max(1, round(WARM_UP * settings.steps)))
-    algorithm = SVI(settings.learning_rate, schedule=CosineDecay(settings.steps), kl_weight=warm_up)
+    kl_weight = (
+        LinearWarmup(round(settings.warm_up * settings.steps)) if settings.warm_up * settings.steps >= 1 else 1.0
+    )
+    algorithm = SVI(settings.learning_rate, schedule=CosineDecay(settings.steps), kl_weight=kl_weight)
     return curves(fit_members(members, data, settings, steps=settings.steps, algorithm=algorithm, callbacks=callbacks))
 
 
@@ -281,22 +263,3 @@ def go_on(
     result = fit_members(members, counted, settings, steps=steps, algorithm=algorithm, callbacks=callbacks)
     tensors = {name: tensor for name, tensor in result.run.tensors().items() if name.startswith("optimiser.")}
     return curves(result), (tensors, result.run.numbers())
-
-
-def apart(rows: int, share: float, seed: int, part: int = 0) -> NDArray[np.bool_]:
-    """Which of the rows are not to be trained on: a random share of them, at least one and not all; none for 0.
-
-    Parts 0, 1, ... have no row in common as long as there are rows that none of them has.
-
-    >>> apart(4, 0.5, seed=0).sum(), apart(4, 0.01, seed=0).sum(), apart(4, 0.0, seed=0).sum()
-    (np.int64(2), np.int64(1), np.int64(0))
-    """
-    chosen = np.zeros(rows, dtype=bool)
-    if share == 0.0:
-        return chosen
-    if rows < 2:
-        raise ArgumentError(f"early stopping needs 2 different rows, got n_samples = {rows}; use early_stopping=False")
-    order = torch.randperm(rows, generator=torch.Generator().manual_seed(mix(seed, "validation rows")))
-    count = min(rows - 1, max(1, round(share * rows)))
-    chosen[order.roll(-part * count)[:count].numpy()] = True
-    return chosen
