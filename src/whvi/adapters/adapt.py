@@ -20,6 +20,7 @@ from whvi.convert.rules import WITHOUT_TWIN
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.recurrent import Recurrent
+from whvi.nn.together import named
 from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 
@@ -86,6 +87,7 @@ def adapt(
     linear, conv = auto_draws(model) if draws == "auto" else (draws, draws)
     everywhere = {path: _draws(module, draws, linear, conv) for path, module in found}
     recipe = Recipe(posterior, spread, prior_variance, _trained(train_base), {"terms": terms, **options}, everywhere)
+    _check_trained(model, recipe)
     notes = {path: obstacle(module) or _choice(path, module, selection, recipe) for path, module in found}
     if all(notes.values()):
         reasons = "; ".join(f"{path or 'the model'}: {note}" for path, note in [*notes.items()][:5])
@@ -154,6 +156,16 @@ def _trained(train_base: bool | str | Iterable[str]) -> bool | tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise InputTypeError(f"train_base takes True, False, names or patterns, got {train_base!r}")
     return names
+
+
+def _check_trained(model: nn.Module, recipe: Recipe) -> None:
+    """Raise the error that says which name of ``train_base`` stands for nothing in the model, if any does."""
+    for word in () if isinstance(recipe.train_base, bool) else recipe.train_base:
+        if not any(named(name, word) for name, _ in model.named_parameters()):
+            raise ArgumentError(
+                f"train_base: no parameter of this model is called {word!r}; give names of parameters or modules, or "
+                "patterns such as '*.classifier*' (see [n for n, _ in model.named_parameters()])"
+            )
 
 
 def _delta(recipe: Recipe, path: str, module: nn.Module) -> nn.Module:
