@@ -259,6 +259,24 @@ MISTAKES = (
         "if found := ():",
     ),
     Mistake(
+        "a folder whose files were edited is taken",
+        "io/folder.py",
+        'if _entry(folder / name, limit=entry.get("bytes")) != entry:',
+        'if _entry(folder / name, limit=entry.get("bytes")).get("bytes") != entry.get("bytes"):',
+    ),
+    Mistake(
+        "a report is put beside another model",
+        "io/folder.py",
+        "if _state(place) != (place, manifest):",
+        "if not place.exists():",
+    ),
+    Mistake(
+        "a checkpoint is written in place, and not at once",
+        "io/atomic.py",
+        "temporary = path.with_name(",
+        "temporary = path or path.with_name(",
+    ),
+    Mistake(
         "what a model wrote into is handed to it again",
         "predictive/handed.py",
         "if self._versions is None or _versions(self._held) != self._versions:",
@@ -342,6 +360,8 @@ SELECTION = (
     "tests/inference/test_elbo.py::test_a_batch_counts_for_all_rows",
     "tests/inference/test_schedules.py::test_the_papers_schedule",
     "tests/inference/test_start.py::test_another_model_is_refused_and_stays_as_it_was[finished-head.g.mean]",
+    "tests/io/test_folder.py::test_any_change_is_seen",
+    "tests/io/test_folder.py::test_a_file_is_added_to_the_folder_that_it_belongs_to",
     "tests/adapters/test_laws.py::test_zeros_keep_their_signs",
     "tests/likelihoods/test_likelihoods.py::test_features_and_rows_that_do_not_fit_are_not_broadcast",
     "tests/likelihoods/test_likelihoods.py::test_whole_numbers_are_kept_exactly_or_refused",

@@ -88,6 +88,20 @@ def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
 
 
+def test_a_file_is_added_to_the_folder_that_it_belongs_to(tmp_path: Path) -> None:
+    """As a report is, which is drawn when its model is there already and may have been replaced."""
+    one, two = (write(tmp_path / name, name) for name in ("one", "two"))
+    manifest = (one / folder.NAME).read_bytes()
+    folder.add(one, "report", "of one", manifest)
+    assert content(one) == "one"
+    with pytest.raises(CheckpointError, match="two has been replaced meanwhile; report is not written"):
+        folder.add(two, "report", "of one", manifest)
+    assert not (two / "report").exists()
+    (one / "report").write_text("other")
+    with pytest.raises(CheckpointError, match="report is not the file that it was"):
+        folder.check(one)
+
+
 @pytest.mark.parametrize("kill", range(1, 4))
 def test_a_kill_at_any_rename_leaves_one_of_the_two(kill: int, tmp_path: Path) -> None:
     """And the next one to come puts all in order."""

@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 from table_terminal import Run
 
-from whvi.errors import CheckpointError
-from whvi.io import folder as sealed
-from whvi_tables import folder, report
+from whvi_tables import report
 
 LABEL = '=HYPERLINK("http://127.0.0.1","see")'
 NAMES = ("[/b]", "\x1b]0;owned\x07", "[link=http://127.0.0.1]x[/link]", "<script>alert(1)</script>", "a\x00\x08b\u202e")
@@ -65,19 +63,3 @@ def test_a_report_that_cannot_be_drawn_costs_no_model(run: Run, monkeypatch: pyt
     assert "Report:  none; it could not be drawn (RuntimeError: no fonts), but the model is whole" in done.out
     assert not Path("model/report.html").exists()
     assert run("predict", "model", "table.csv", "-o", "out.csv").code == 0
-
-
-def test_the_report_of_one_model_is_not_put_beside_another(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "columns.json").write_text(name)
-    manifest = sealed.seal(tmp_path / "one")
-    sealed.seal(tmp_path / "two")
-    sealed.add(tmp_path / "one", folder.REPORT, "first", manifest)
-    sealed.check(tmp_path / "one")
-    with pytest.raises(CheckpointError, match=r"has been replaced meanwhile; report.html is not written"):
-        sealed.add(tmp_path / "two", folder.REPORT, "first", manifest)
-    assert not (tmp_path / "two" / folder.REPORT).exists()
-    (tmp_path / "one" / folder.REPORT).write_text("other")
-    with pytest.raises(CheckpointError, match=r"report.html is not the file that it was"):
-        sealed.check(tmp_path / "one")

@@ -1,6 +1,5 @@
 """The benchmark: measures, tells, draws and stores."""
 
-import json
 import platform
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +14,7 @@ import whvi
 from whvi.ops import kernel_info
 from whvi_paper.bench import contenders
 from whvi_paper.bench.plot import draw
+from whvi_paper.bench.record import keep
 from whvi_paper.bench.timing import interleaved
 
 Row = dict[str, Any]
@@ -38,9 +38,7 @@ def run(quick: bool, out: Path) -> None:
         results = measure(quick)
     finally:
         torch.set_num_threads(threads)
-    unfinished = out / "bench.json.tmp"
-    unfinished.write_text(json.dumps(results, indent=1) + "\n")
-    unfinished.replace(out / "bench.json")  # a record is there whole or not at all
+    keep(out / "bench.json", results)
     show(results)
     picture = draw(results, out / "bench.png")
     Console().print(f"records: {out / 'bench.json'}\npicture: {picture}", highlight=False)

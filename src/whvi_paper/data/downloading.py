@@ -4,6 +4,7 @@ import logging
 import sys
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pooch
 import requests
@@ -14,6 +15,8 @@ from whvi_paper.data.fetching import DataError, decode
 ATTEMPTS = 4
 TIMEOUT = 30.0
 """Seconds without a byte."""
+MOST = 1 << 28
+"""Bytes of a file; the largest of the catalogue has 170 MB."""
 BUSY_ANSWERS = (408, 425, 429)
 """Among the answers below 500, those that may be another one later."""
 pooch.get_logger().setLevel(logging.WARNING)  # commands print what they did, and nothing else
@@ -31,6 +34,24 @@ def download(dataset: Dataset, file: File, path: Path) -> None:
         raise unavailable(file, error) from error
 
 
+class Limited:
+    """A file that takes no more than so many bytes, whatever the other side sends."""
+
+    def __init__(self, file: IO[bytes], most: int, url: str) -> None:
+        self.file, self.left, self.url = file, most, url
+
+    def write(self, piece: bytes) -> int:
+        """Write a piece; DataError where that is too much."""
+        self.left -= len(piece)
+        if self.left < 0:
+            raise DataError(f"{self.url} sends more than the file should have; download it yourself if that is right")
+        return self.file.write(piece)
+
+    def flush(self) -> None:
+        """Hand on what is buffered."""
+        self.file.flush()
+
+
 def receive(dataset: Dataset, file: File, url: str, path: str, _registry: object) -> None:
     """One attempt, with a bar where there is a terminal to show it.
 
@@ -39,7 +60,8 @@ def receive(dataset: Dataset, file: File, url: str, path: str, _registry: object
     """
     get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT, headers={"User-Agent": "whvi"})
     try:
-        get(url, path, None)
+        with Path(path).open("wb") as whole:
+            get(url, Limited(whole, file.size or MOST, url), None)
     except requests.HTTPError as error:
         answer = error.response
         assert answer is not None

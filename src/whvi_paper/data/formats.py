@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from whvi_paper.data.table import Arrays, Targets
 
+MOST_UNPACKED = 1 << 29
+"""Bytes of a file in an archive."""
 Numbers = NDArray[np.float64]
 Converters = dict[int | str, Callable[[str], float]]
 
@@ -58,6 +60,8 @@ def member(content: bytes, name: str) -> bytes:
         found = [path for path in archive.namelist() if PurePosixPath(path).name == name]
         if not found:
             raise ValueError(f"there is no {name} in the archive")
+        if archive.getinfo(found[0]).file_size > MOST_UNPACKED:
+            raise ValueError(f"{name} in the archive has more than {MOST_UNPACKED} bytes")
         return archive.read(found[0])
 
 

@@ -88,6 +88,16 @@ def test_another_file_than_the_published_one_is_not_kept(yacht: Dataset, server:
     assert files_in(cache.parent.parent) == []
 
 
+def test_a_server_that_never_ends_is_left(
+    yacht: Dataset, server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whvi_paper.data.downloading.MOST", len(CONTENT) - 1)
+    with pytest.raises(DataError, match="sends more than the file should have"):
+        load("yacht")
+    assert server.requests == 1
+    assert files_in(cache.parent.parent) == []
+
+
 def test_a_damaged_copy_in_the_cache_is_named_and_replaced(yacht: Dataset, server: Server, cache: Path) -> None:
     cache.mkdir(parents=True)
     (cache / NAME).write_bytes(CONTENT[:-9])
