@@ -1,11 +1,11 @@
 """Prediction without samples against 256 samples: ``python benchmarks/moments.py [dataset ...] [--table]``.
 
 ``WHVIRegressor`` with two hidden layers of 128 units, trained for 3,000 steps on 90 % of the rows of the eight UCI
-regression sets (of energy and naval the first output), three splits of each. On the other rows: mean negative log
-density (MNLL) and RMSE by 256 samples, by another 256, and by ``method="moments"``. Then the time of one prediction of
-a network 64-512-512-1 for a batch of 128 in float32 on one thread, as a multiple of one pass of the dense network: the
-fastest of many calls, all in turn in one process, without gradients. Writes ``results/bench/moments.json``, one entry
-after the other; what is there is not computed again.
+regression sets (of energy and naval the first output). On the other rows: mean negative log density (MNLL) and RMSE by
+256 samples, by another 256, and by ``method="moments"``. Then the time of one prediction of a network 64-512-512-1 for
+a batch of 128 in float32 on one thread, as a multiple of one pass of the dense network: the fastest of many calls, all
+in turn in one process, without gradients. Writes ``results/bench/moments.json``, one entry after the other; what is
+there is not computed again.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from whvi_paper.measured import threads
 
 RECORD = Path(__file__).parent.parent / "results/bench/moments.json"
 DATASETS = ("yacht", "boston", "energy", "concrete", "kin8nm", "powerplant", "naval", "protein")
-SPLITS, STEPS, SAMPLES = 3, 3_000, 256
+SPLITS, STEPS, SAMPLES = 1, 3_000, 256
 WIDTH, BATCH, FEATURES, ROUNDS = 512, 128, 64, 200
 
 

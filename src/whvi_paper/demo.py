@@ -24,7 +24,7 @@ def run(out: Path, profile: str = "quick", processes: int = PROCESSES) -> Path:
 
     Records stay in ``out``: a second run takes what the first one computed.
     """
-    store, jobs = Store(out / "records"), toy.jobs(profile)
+    store, jobs = Store(out / "records"), toy.published_jobs(profile)
     out.mkdir(parents=True, exist_ok=True)
     console = Console()
     console.print(f"{len(jobs)} networks 1 - 128 - 128 - 1 on {processes} processes: a minute or so", highlight=False)

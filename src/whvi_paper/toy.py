@@ -26,6 +26,7 @@ from whvi.inference import (
     Moment,
     Progress,
     effective_sample_size,
+    fit_ensemble,
     split_rhat,
 )
 from whvi.inference.schedules import CosineDecay
@@ -147,6 +148,8 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
 
 
 def _train(one: Inputs, folder: Path, report: Report) -> Results:
+    if "members" in one:
+        return _train_members(one, folder, report)
     data, steps = make_data(one["data_seed"]), one["steps"]
     torch.manual_seed(one["seed"])
     model, noise = network(one["method"]), Gaussian(variance=NOISE_VARIANCE, frozen_steps=steps)
@@ -169,6 +172,29 @@ def _train(one: Inputs, folder: Path, report: Report) -> Results:
     own = _chains(functions, one["chains"]) if sampled else {"elbo": round(_last_bound(result), 3)}
     count = sum(p.numel() for module in (model, noise) for p in module.parameters())
     return {"metrics": {"noise": noise.noise, **own, **describe(functions)}, "parameters": count}
+
+
+def _train_members(one: Inputs, folder: Path, report: Report) -> Results:
+    """Several networks from different starts, trained at once; what they hold for likely is mixed."""
+    data, steps, members = make_data(one["data_seed"]), one["steps"], one["members"]
+    result = fit_ensemble(
+        lambda: network(one["method"]),
+        Gaussian(variance=NOISE_VARIANCE, frozen_steps=steps),
+        (data.x, data.y),
+        members=members,
+        steps=steps,
+        algorithm=algorithm(one),
+        batch_size=len(data.x),
+        seed=one["seed"],
+        callbacks=[
+            Every(max(1, steps // REPORTS), lambda moment: _tell(moment, steps, report)),
+            Checkpoint(folder.with_name(f"{members}-{folder.name}"), 5000),
+            Progress(False),
+        ],
+    )
+    functions = whvi.predict(result.posterior, GRID, one["functions"], seed=one["seed"]).samples().squeeze(-1)
+    count = sum(p.numel() for p in network(one["method"]).parameters()) + 1
+    return {"metrics": {"noise": sqrt(NOISE_VARIANCE), **describe(functions)}, "parameters": members * count}
 
 
 def _functions(result: Fit, data: ToyData, one: Inputs) -> Tensor:

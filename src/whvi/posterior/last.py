@@ -60,9 +60,8 @@ class LastPosterior(Prior):
     def quadratic(self, z: Tensor) -> Tensor:
         """|L^-1 z|^2: (..., D) -> (...)."""
         white = wide(self.white)
-        if self._diagonal:
-            return (white * z).square().sum(-1)
-        return times(white, z).square().sum(-1)
+        z = white * z if self._diagonal else times(white, z)
+        return z.square().sum(-1)
 
     def trace(self, std: Tensor) -> Tensor:
         """tr(C^-1 diag(std^2)): (..., D) -> (...)."""
@@ -81,7 +80,8 @@ class LastPosterior(Prior):
         noise = torch.randn(shape, generator=generator, device=self.mean.device, dtype=self.mean.dtype)
         if self._diagonal:
             return self.mean + noise / self.white
-        return self.mean + torch.linalg.solve_triangular(self.white, noise.unsqueeze(-1), upper=False).squeeze(-1)
+        value: Tensor = torch.linalg.solve_triangular(self.white, noise.unsqueeze(-1), upper=False)
+        return self.mean + value.squeeze(-1)
 
     @property
     def _diagonal(self) -> bool:
