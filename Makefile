@@ -48,9 +48,10 @@ quick: setup
 test: lint fuzz-short ## everything: lint, a short fuzz run, all tests with doctests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-lint: setup ## ruff, mypy --strict on src and tests, and import-linter
+lint: setup ## ruff, codespell, mypy --strict on src and tests, and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell *.md docs src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

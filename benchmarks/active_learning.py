@@ -1,7 +1,7 @@
 """What a choice of labels by BALD saves: ``python benchmarks/active_learning.py [--rounds R] [--table]``.
 
 The loop of ``docs/tutorials/active-learning.md`` with other seeds: a network begins with 10 labels of scikit-learn's
-breast cancer data and asks for 5 more, nine times over; errors are on 200 rows kept apart. A round is a seed, with the
+breast cancer data and asks for 5 more, nine times over; errors are on 200 rows held out. A round is a seed, with the
 same first rows and the same network for both choices. Writes ``results/bench/active_learning.json``; ``--table``
 prints it.
 """

@@ -44,7 +44,7 @@ def bayesian_ridge(x: Array, y: Array, seed: int) -> Callable[[Array, Array], Fo
 def random_forest(x: Array, y: Array, seed: int) -> Callable[[Array, Array], Forecast]:
     """A quantile forest: 100 trees, leaves of 5 rows at least.
 
-    A test row's law is that of the training targets in its leaves, each tree counting the same. The interval are its
+    A test row is distributed as the training targets in its leaves, each tree counting the same. The interval are its
     quantiles; the density is the normal one with its mean and variance.
     """
     forest = RandomForestRegressor(min_samples_leaf=5, random_state=seed).fit(x, y)
@@ -70,7 +70,7 @@ def _by_leaf(leaves: NDArray[np.int64], y: Array) -> dict[int, Array]:
 
 
 def _summary(values: Array, weights: Array) -> tuple[float, float, float, float]:
-    """Mean, standard deviation and the ends of the interval of a discrete law."""
+    """Mean, standard deviation and the ends of the interval of a discrete distribution."""
     mean = values @ weights
     order = np.argsort(values)
     below = np.cumsum(weights[order])

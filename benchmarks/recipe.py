@@ -1,6 +1,6 @@
 """What matters in training: ``python benchmarks/recipe.py [dataset ...] [--shape 2x128] [--only variant] [--table]``.
 
-Variants of the recipe on rows kept apart from the training part of each split (a tenth of it); the rows that test the
+Variants of the recipe on rows held out from the training part of each split (a tenth of it); the rows that test the
 published numbers are not touched. 10,000 steps and 4 splits, or with ``--complete`` those of the paper's protocol.
 Writes ``results/bench/recipe.json``, one entry after the other; what is there is not computed again. ``--table`` prints
 it.
@@ -154,7 +154,7 @@ def kept_apart(parts: Split, task: str) -> Standardised:
 
 
 def measure(name: str, setup: Setup, variant: Variant) -> dict[str, float]:
-    """Metrics on the rows kept apart, and the bound, averaged over splits."""
+    """Metrics on the rows held out, and the bound, averaged over splits."""
     data = load(name)
     settings = configuration("whvi", str(data.task))
     parts = [kept_apart(split(data, index, settings["scaling"]), data.task) for index in range(setup.splits)]

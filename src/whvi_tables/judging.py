@@ -17,7 +17,7 @@ LEVELS = np.linspace(0.05, 0.95, 19)
 BINS = 10
 """Of confidence, whose calibration is shown."""
 MNLL = "mean of minus the log of the truth's density, in nats"
-CRPS = "how far the predicted law is from the truth, in the target's unit; here of a normal law"
+CRPS = "how far the predicted distribution is from the truth, in the target's unit; here of a normal distribution"
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _read_text(path: Path) -> Table:
     except pd.errors.EmptyDataError as error:
         raise ArgumentError(f"{path} is empty; a table has a header and rows") from error
     except pd.errors.ParserError as error:
-        raise ArgumentError(f"{path} is not a table: {' '.join(str(error).split())}; mend that line") from error
+        raise ArgumentError(f"{path} is not a table: {' '.join(str(error).split())}; fix that line") from error
     if encoding == "utf-8-sig":
         return table
     note = f"its text is in {encoding}, as it is not UTF-8; save it as that if letters are wrong"

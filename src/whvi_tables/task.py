@@ -81,7 +81,7 @@ def read_target(values: Series, task: Task | None = None, style: Style = PLAIN) 
     if len(strange):
         raise ArgumentError(
             f"the target {name} has {len(strange)} values that are not numbers, such as {strange.iloc[0][:40]!r}; "
-            f"mend them, or {'choose another target' if many else 'use --task classification'}"
+            f"fix them, or {'choose another target' if many else 'use --task classification'}"
         )
     return Target(guess, f"{reason}, {style.said}" if style.said else reason, found, either=not many)
 

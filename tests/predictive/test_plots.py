@@ -110,7 +110,7 @@ def test_bands_are_sorted_by_x_and_nested() -> None:
 def test_selective_shows_the_curve() -> None:
     axis = plot_selective(CURVE)
     expected = torch.stack([100 * CURVE.coverage, CURVE.risk], -1)
-    np.testing.assert_allclose(line(axis, "the surest rows"), expected)
+    np.testing.assert_allclose(line(axis, "the most certain rows"), expected)
     assert axis.get_title() == f"area {float(CURVE.area):.3g}, all rows {float(CURVE.risk[-1]):.3g}"
     assert axis.get_ylim()[0] == 0
     assert plot_selective(CURVE._replace(risk=CURVE.risk - 1)).get_ylim()[0] < 0  # a loss may be negative

@@ -50,7 +50,7 @@ class Recipe:
                 raise ArgumentError(f"an adapter has no option {name!r}; besides its own it has {', '.join(_OPTIONS)}")
 
     def trains(self, name: str) -> bool:
-        """Whether a parameter of the base is trained along."""
+        """Whether a parameter of the base is trained jointly."""
         chosen = self.train_base
         return chosen if isinstance(chosen, bool) else any(named(name, word) for word in chosen)
 

@@ -118,7 +118,7 @@ def set_flags(model: nn.Module, record: Record) -> None:
 def unload(model: nn.Module) -> nn.Module:
     """Take all adapters from a model, which is then what it was, bit for bit; the same object.
 
-    Parameters of the base that were trained along (``train_base``) keep what they learned.
+    Parameters of the base that were trained jointly (``train_base``) keep what they learned.
     """
     record = record_of(model)
     use(model, None)

@@ -27,7 +27,7 @@ def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
     """Write an adapter to a folder of its own, in place of the one that is there.
 
     Args:
-        model: adapted. Of its base, what is trained along (``train_base``) and the running statistics of batch
+        model: adapted. Of its base, what is trained jointly (``train_base``) and the running statistics of batch
             normalisation are saved too; of all else there is a digest, by which ``load_adapter`` knows the base again.
         folder: made if it is missing; a safetensors file and a JSON file, no pickle.
         name: of the adapter; default the active one.

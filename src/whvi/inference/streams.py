@@ -21,7 +21,7 @@ def posterior_as_prior(model: nn.Module, likelihood: Likelihood | None = None, *
     Args:
         model: with Gaussian posteriors.
         likelihood: its noise is held, too.
-        freeze: hold what is not random and has no posterior to go on from: scales S1 and S2, weights of plain layers,
+        freeze: hold what is not random and has no posterior to resume from: scales S1 and S2, weights of plain layers,
             the noise. What is known of g is known for these scales. With False they are learned from new rows alone.
 
     ``state_dict`` holds the priors, so a model that is saved and loaded keeps them; which parameters are held it does

@@ -100,7 +100,7 @@ class WHVILinear(StructuredLayer):
         return self.dense(draw)
 
     def moments(self, mean: Tensor, variance: Tensor | None) -> Stage:
-        """Exact; in O(D log D) for independent g, by the law of W for one that is correlated.
+        """Exact; in O(D log D) for independent g, by the distribution of W for one that is correlated.
 
         Scales that are random, and a g that is not Gaussian, are refused.
         """

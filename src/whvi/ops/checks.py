@@ -59,9 +59,9 @@ def check_out(x: Tensor, out: object) -> None:
     if out.device != x.device:
         raise DeviceError(f"out is on {out.device}, but x is on {x.device}")
     if not out.is_contiguous():
-        raise ArgumentError("out must be contiguous; pass out.contiguous() or leave out away")
+        raise ArgumentError("out must be contiguous; pass out.contiguous() or omit out=")
     if torch.is_grad_enabled() and (must_record(x) or out.requires_grad):
-        raise ArgumentError("out= does not record gradients; leave out away or use torch.no_grad()")
+        raise ArgumentError("out= does not record gradients; omit out= or use torch.no_grad()")
     if traced():  # tensors without memory
         return
     same = out.data_ptr() == x.data_ptr() and x.is_contiguous()

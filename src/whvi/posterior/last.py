@@ -38,7 +38,7 @@ class LastPosterior(Prior):
     @classmethod
     @torch.no_grad()
     def of(cls, posterior: Posterior) -> Self:
-        """The law of a Gaussian posterior as it is now; others have no density in closed form, and are refused."""
+        """The distribution of a Gaussian posterior as it is now; others have no closed density, and are refused."""
         if isinstance(posterior, JointPosterior):
             return cls.of(posterior.flat)
         kind = type(posterior).__name__

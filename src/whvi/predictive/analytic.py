@@ -13,7 +13,7 @@ from whvi.rows import Inputs
 
 
 class AnalyticPrediction(Prediction):
-    """The predictive law by ``whvi.predict(..., method="moments")``: as a ``Prediction``, from one pass.
+    """The predictive distribution by ``whvi.predict(..., method="moments")``: as a ``Prediction``, from one pass.
 
     The outputs of the network are taken for Gaussian, with the mean and the variance of ``moments_of``, and independent
     of each other. With Gaussian noise, densities, intervals and entropies follow in closed form (a mixture over the

@@ -124,10 +124,10 @@ def _interval(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantile_calibration(cdf_values: Tensor, levels: Tensor) -> Tensor:
-    """Share of cdf_values <= each level; of a calibrated law, the level itself.
+    """Share of cdf_values <= each level; of a calibrated distribution, the level itself.
 
     ``cdf_values`` are F_n(y_n), each target put into its own predictive distribution function (the probability integral
-    transform); they are uniform on [0, 1] when the law is right.
+    transform); they are uniform on [0, 1] when the distribution is right.
 
     Shapes: (N, ...) and (L) -> (L).
 

@@ -47,8 +47,8 @@ class Moments(nn.Module):
     Args:
         model: a network, or an ``Ensemble``; it is a part of this module, members of an ensemble are copies.
         likelihood: of targets, whose mean and variance are given then; default that of the network's output. An
-            ensemble's own has no say here, unless it is given.
-        samples: points that stand for the law of the output, where the likelihood is not linear in it.
+            ensemble's own is not used, unless it is given.
+        samples: points that stand for the distribution of the output, where the likelihood is not linear in it.
 
     Law: without a likelihood it is ``moments_of``; with one, mean and variance of
     ``whvi.predict(model, x, method="moments")``.
@@ -91,7 +91,7 @@ def laws(networks: nn.ModuleList | list[nn.Module], x: Tensor) -> tuple[Tensor, 
 
 
 class Points(Source):
-    """Points of the law of outputs as functions, so that all that is known of predictions from functions serves here.
+    """Points of the distribution of outputs as functions, so that predictions from functions serve here.
 
     Args:
         model, likelihood, samples: as for ``whvi.predict``.

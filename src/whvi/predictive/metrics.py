@@ -39,7 +39,7 @@ def mnll(log_prob: Tensor) -> Tensor:
     """
     log_prob = vector("log_prob", log_prob, infinite=True)
     if bool((log_prob == torch.inf).any()):
-        raise ArgumentError("log_prob has a density of infinity; a predictive law needs a variance above zero")
+        raise ArgumentError("log_prob has a density of infinity; a predictive distribution needs a variance above zero")
     return -log_prob.mean()
 
 
@@ -94,12 +94,12 @@ def crps_gaussian(mean: Tensor, std: Tensor, y: Tensor) -> Tensor:
 
 
 def crps_samples(samples: Tensor, y: Tensor) -> Tensor:
-    """Continuous ranked probability score of a law that is known by S >= 2 independent samples.
+    """Continuous ranked probability score of a distribution that is known by S >= 2 independent samples.
 
     mean_s |x_s - y| - 1/2 mean_{s != t} |x_s - x_t|, the fair form; the mean over all rows and outputs. The second part
     is a weighted sum of sorted samples, so that the cost is S log S and not S^2.
 
-    Law: its expectation is the score of the law itself, for any S. A single row can come out below zero.
+    Law: its expectation is the score of the distribution itself, for any S. A single row can come out below zero.
 
     Shapes: (S, N, ...) and (N, ...) -> ().
 
@@ -145,7 +145,7 @@ def auroc(scores_in: Tensor, scores_out: Tensor) -> Tensor:
 def sharpness(std: Tensor) -> Tensor:
     """How narrow predictions are, whatever is true: the root of the mean variance, sqrt(mean(std^2)).
 
-    Law: of a calibrated law, it is what ``rmse`` tends to.
+    Law: of a calibrated distribution, it is what ``rmse`` tends to.
 
     Shapes: (N, ...) -> ().
 
@@ -158,7 +158,7 @@ def sharpness(std: Tensor) -> Tensor:
 
 
 class SelectiveCurve(NamedTuple):
-    """What is lost when only the surest predictions are kept."""
+    """What is lost when only the most certain predictions are kept."""
 
     coverage: Tensor
     """1/N, 2/N, ..., 1: the share of rows that are kept (N)."""

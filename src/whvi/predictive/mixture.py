@@ -1,4 +1,4 @@
-"""The law of a target under several functions: the mixture of what they say, each with the same weight."""
+"""The distribution of a target under several functions: the mixture of what they say, each with the same weight."""
 
 from collections.abc import Callable, Iterable
 from math import log, pi, sqrt
@@ -68,7 +68,7 @@ def quantile(f: Tensor, likelihood: Likelihood | None, level: float, upper: bool
         level: the probability of what is below.
         upper: it is the probability of what is above.
 
-    The level of the mixture is found between bounds that hold for any law with these means and variances (Cantelli's
+    The level of the mixture is found between bounds for any distribution with these means and variances (Cantelli's
     inequality; Chernoff's in the tail of a Gaussian). The smaller of both probabilities is compared, by its logarithm,
     so that far tails are right too.
     """

@@ -56,7 +56,7 @@ def plot_bands(
     *,
     axis: Axes | None = None,
 ) -> Axes:
-    """A predictive law over one input: its mean, its intervals, draws of the function, and the data.
+    """A predictive distribution over one input: its mean, its intervals, draws of the function, and the data.
 
     Args:
         x: (N) or (N, 1), in any order.
@@ -117,7 +117,7 @@ def plot_selective(curve: SelectiveCurve, *, axis: Axes | None = None) -> Axes:
     axis = _axis(axis, (5.2, 4.0))
     coverage, risk = 100 * _array(curve.coverage), _array(curve.risk)
     axis.fill_between(coverage, 0, risk, color=MAIN, alpha=0.2, linewidth=0)
-    axis.plot(coverage, risk, color=MAIN, linewidth=2, label="the surest rows")
+    axis.plot(coverage, risk, color=MAIN, linewidth=2, label="the most certain rows")
     axis.axhline(risk[-1], color=QUIET, linestyle="--", linewidth=1, label="all rows")
     axis.set(xlim=(0, 100), xlabel="coverage, % of rows kept", ylabel="risk, mean loss of these rows")
     axis.set_title(f"area {float(curve.area):.3g}, all rows {risk[-1]:.3g}")

@@ -30,7 +30,7 @@ def predict(
     output: Output | None = None,
     method: str = "samples",
 ) -> Prediction:
-    """The predictive law of the targets of x: the mixture of p(y | f) over functions f that ``model`` draws.
+    """The predictive distribution of the targets of x: the mixture of p(y | f) over functions f that ``model`` draws.
 
     Args:
         model: any module that maps rows to rows. One without Bayesian layers is one function, and is evaluated once.

@@ -15,7 +15,7 @@ from whvi.predictive.functions import Functions, Group
 
 
 class Prediction:
-    """The predictive law of N targets: the mixture of p(y | f) over S functions f, from ``whvi.predict``.
+    """The predictive distribution of N targets: the mixture of p(y | f) over S functions f, from ``whvi.predict``.
 
     Fields are there at once. Methods evaluate the same functions again, piece by piece, so that memory does not grow
     with S; they need the model, the likelihood and x as they were, and raise an error if one was changed.
@@ -64,7 +64,7 @@ class Prediction:
 
     @property
     def entropy(self) -> Tensor:
-        """Entropy of the predictive law in nats: (N,); at each position of a row, where the likelihood has positions.
+        """Entropy of the predictive distribution in nats: (N,); at each position, where the likelihood has positions.
 
         Of several yes-or-no outputs, the sum of their entropies. A Gaussian target may have one output; the entropy of
         its mixture is found by a sum over a grid, anew at each call.
@@ -73,7 +73,7 @@ class Prediction:
         bad = len(self) - int((self.mean.isfinite() & self.aleatoric.isfinite()).flatten(1).all(1).sum())
         if bad:
             raise DivergenceError(
-                f"the predictive law is NaN or infinite in {bad} of {len(self)} rows, so it has no entropy; see what "
+                f"the predictive distribution is NaN or infinite in {bad} of {len(self)} rows: no entropy; see what "
                 "the model gives for them"
             )
         if isinstance(likelihood, Discrete):
@@ -114,7 +114,7 @@ class Prediction:
         return low, high
 
     def cdf(self, y: Tensor) -> Tensor:
-        """P(target <= y) of each output, which is uniform when the law is right: (N, outputs) -> the same.
+        """P(target <= y) of each output, which is uniform when the distribution is right: (N, outputs) -> the same.
 
         Without a likelihood, the share of functions that are not above y.
         """
@@ -159,11 +159,11 @@ class Prediction:
         return found[0].movedim(1, 0)
 
     def sample_y(self, count: int | None = None) -> Tensor:
-        """Targets drawn from the predictive law: (count, N, [outputs]). Draw i comes from function i mod S.
+        """Targets drawn from the predictive distribution: (count, N, [outputs]). Draw i comes from function i mod S.
 
         They are the same at each call with this ``count``.
         """
-        self._need("law of targets")
+        self._need("distribution of targets")
         count = self.functions if count is None else count
         f = self.samples(min(count, self.functions))
         f = f[torch.arange(count, device=f.device) % f.shape[0]]

@@ -44,7 +44,7 @@ PRIORS = ("first", "posterior")
 
 
 class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
-    """A table to a Bayesian neural network and its predictive law.
+    """A table to a Bayesian neural network and its predictive distribution.
 
     Columns are standardised inside; equal rows are merged and their weights added, so a row of weight w is w rows.
     """
@@ -279,14 +279,14 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     def _predict(
         self, X: Any, samples: int | None = None, seed: int | None = None, method: str = "samples"
     ) -> Prediction:
-        """The law of the standardised targets of X: the same functions at each call."""
+        """The distribution of the standardised targets of X: the same functions at each call."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, dtype=np.float64)
         count = checked(self).samples if samples is None else samples
         return self._law(x, count, mix(self.seed_, "prediction") if seed is None else seed, method)
 
     def _law(self, x: Array, samples: int, seed: int, method: str = "samples", member: int | None = None) -> Prediction:
-        """The law of the standardised targets of checked rows; of all members together, or of one."""
+        """The distribution of the standardised targets of checked rows; of all members together, or of one."""
         inputs = torch.from_numpy(self.x_scaling_.forward(x))
         model, likelihood = self.model_, self.likelihood_
         if isinstance(model, Ensemble):

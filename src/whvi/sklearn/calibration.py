@@ -36,7 +36,7 @@ def squares_of(y: Array, mean: Array, variance: Array, own: Array) -> Array:
 def spread_of(squares: Array, weight: Array) -> Array:
     """By what to multiply standard deviations so that they fit errors which are measured in them.
 
-    The most probable factor of a normal law, shrunk towards 1 as by ``PRIOR_ROWS`` rows of that.
+    The most probable factor of a normal distribution, shrunk towards 1 as by ``PRIOR_ROWS`` rows of that.
 
     Args:
         squares: of (target - mean) / std of rows that were not trained on: (N, outputs).

@@ -84,7 +84,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         return np.asarray(np.log(self.predict_proba(X, method=method)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Labels drawn from the predictive law, each of one function for all rows: (N, n_samples)."""
+        """Labels drawn from the predictive distribution, each of one function for all rows: (N, n_samples)."""
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         codes = self._predict(X, n_samples, seed).sample_y(n_samples).numpy().T
         return np.asarray(self.classes_[codes])

@@ -1,4 +1,4 @@
-"""Regression with a predictive law."""
+"""Regression with a predictive distribution."""
 
 from collections.abc import Sequence
 from typing import Any, Self, SupportsFloat
@@ -155,7 +155,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draws of the targets, each from one function for all rows: (N, n_samples), or (N, outputs, n_samples).
 
-        Law: each draw is of the same law, however many there are.
+        Law: each draw is of the same distribution, however many there are.
         """
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         drawn = self._predict(X, n_samples, seed).sample_y(n_samples)

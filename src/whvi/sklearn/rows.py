@@ -34,7 +34,7 @@ def merged(x: Array, y: Array, weight: Array) -> Rows:
         y: (N,) or (N, outputs).
         weight: (N,), not negative and not all zero.
 
-    Law: a row of weight w gives what w such rows give, and the order of rows has no say.
+    Law: a row of weight w gives what w such rows give, and the result does not depend on the order of rows.
 
     >>> merged(np.array([[2.0], [1.0], [2.0], [3.0]]), np.array([5.0, 4.0, 5.0, 6.0]), np.array([1, 1, 2, 0.0]))
     Rows(x=array([[1.],

@@ -228,7 +228,7 @@ def _mean(values: Any) -> float:
 
 @dataclass(frozen=True)
 class Continued(SVI):
-    """SVI that goes on from an optimizer's state."""
+    """SVI that resumes from an optimizer's state."""
 
     state: OptimizerState | None = None
 

@@ -12,7 +12,7 @@ class Weighted(Likelihood):
     It is for training; predictions take the likelihood within.
 
     Args:
-        inner: the law of a target. Targets get the weight as one more column: (N, columns + 1).
+        inner: the distribution of a target. Targets get the weight as one more column: (N, columns + 1).
 
     Law: the sum of ``log_prob`` over rows of whole weights is that of ``inner`` over the rows repeated.
 

@@ -25,7 +25,7 @@ class StructuredMoments:
         mean: of x, (N, in_features).
         variance: of the independent elements of x, of the same shape; None where x is known.
 
-    Law: mean and variance are exact, for any law of g and x with these moments.
+    Law: mean and variance are exact, for any distribution of g and x with these moments.
 
     >>> import torch
     >>> from whvi.structure import make_plan, parse

@@ -20,8 +20,8 @@ TEXT = (
     "densities are on the scale of the data."
 )
 AUTHORS_TEXT = (
-    "The metrics above are those of the predictive law: RMSE of its mean, and -log E[p(y | f)]. The authors' public "
-    "code averages over functions last: RMSE over all functions, and E[-log p(y | f)]; neither can be lower."
+    "The metrics above are those of the predictive distribution: RMSE of its mean, and -log E[p(y | f)]. The authors' "
+    "public code averages over functions last: RMSE over all functions, and E[-log p(y | f)]; neither can be lower."
 )
 COVERAGE_TEXT = "The paper has no such table. Intervals that are as wide as they should be hold 0.90."
 METHODS = ("whvi", "mcd", "mfg", "nng")
