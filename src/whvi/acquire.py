@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi import rows as of
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
 from whvi.likelihoods import Gaussian, Likelihood
@@ -23,6 +24,7 @@ METHODS = ("bald", "entropy", "variance")
 """What ``choose`` goes by."""
 
 
+@checked
 def predictive_entropy(
     model: nn.Module, pool: Inputs, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
 ) -> Tensor:
@@ -39,6 +41,7 @@ def predictive_entropy(
     return _of_rows(predict(model, pool, samples, likelihood=likelihood, seed=seed).entropy)
 
 
+@checked
 def bald(
     model: nn.Module, pool: Inputs, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
 ) -> Tensor:
@@ -56,6 +59,7 @@ def bald(
     return _of_rows(predict(model, pool, samples, likelihood=likelihood, seed=seed).mutual_information)
 
 
+@checked
 def variance_reduction(
     model: nn.Module,
     pool: Inputs,
@@ -100,6 +104,7 @@ def variance_reduction(
     return functions.run(reduce, rows=_rows(functions))[0]
 
 
+@checked
 def choose(
     model: nn.Module,
     pool: Inputs,
@@ -143,6 +148,7 @@ def choose(
     return highest(score(model, pool, likelihood=likelihood, samples=samples, seed=seed), count)
 
 
+@checked
 def highest(scores: Tensor, count: int) -> Tensor:
     """The numbers of the rows with the highest scores, best first, of equal ones the first: (N) -> (count), int64.
 

@@ -28,7 +28,9 @@ def any_whole_number(name: str, value: object) -> int:
     -7
     """
     if isinstance(value, bool) or not isinstance(value, Integral):  # numpy's whole numbers are Integral too
-        raise InputTypeError(f"{name} must be an int, got {value!r}")
+        raise InputTypeError(f"{name} must be an int, got {value!r:.80}")
+    if not -(2**63) <= int(value) < 2**63:
+        raise ArgumentError(f"{name} must fit in 64 bits, got {value!r:.80}")
     return int(value)
 
 
@@ -69,4 +71,6 @@ def number(name: str, value: object) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):  # numpy's numbers are Real too
         raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
+    if isinstance(value, Integral) and abs(int(value)) >= 2**1023:  # it has no float
+        raise ArgumentError(f"{name} must be finite, got {value!r:.80}")
     return float(value)

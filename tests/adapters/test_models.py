@@ -103,7 +103,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no option": (lambda m: adapt(m, ranks=3), "no option 'ranks'"),
     "a flow": (lambda m: adapt(m, posterior=lambda mean: whvi.posterior.Point(mean + 1)), "a mean other than the zero"),
     "meta": (lambda m: adapt(m.to("meta")), "meta device"),
-    "train_base": (lambda m: adapt(m, train_base=(3,)), "train_base takes"),
+    "train_base": (lambda m: adapt(m, train_base=(3,)), "train_base must be"),
     "no such parameter": (lambda m: adapt(m, train_base="*head"), "no parameter of this model is called"),
     "to_dense": (lambda m: whvi.to_dense(adapt(m).model), "adapters.merge"),
 }

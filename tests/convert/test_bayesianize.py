@@ -221,8 +221,8 @@ def test_layers_inside_of_bayesian_ones_are_not_touched() -> None:
     [
         ({"rule": "missing"}, ArgumentError, "no module of this model is called 'missing'"),
         ({"skip": ("missing.*",)}, ArgumentError, "missing"),
-        ({"rule": 3}, InputTypeError, "rule takes names"),
-        ({"rule": [3]}, InputTypeError, "rule takes names"),
+        ({"rule": 3}, InputTypeError, "rule must be"),
+        ({"rule": [3]}, InputTypeError, "rule must be"),
         ({"rule": lambda name, module: "yes"}, InputTypeError, "a bool, a module or None, got str"),
         ({"rule": lambda name, module: False}, ArgumentError, "nothing in this model can be replaced"),
         ({"init": "random"}, ArgumentError, "init must be"),

@@ -348,7 +348,7 @@ def holes(value: float) -> Tensor:
         ({"seed": 1.0}, InputTypeError, "seed must be an int"),
         ({"seed": 2**63}, ArgumentError, "64 bits"),
         ({"model": lambda x: x}, InputTypeError, "torch.nn.Module"),
-        ({"likelihood": "gaussian"}, InputTypeError, "Likelihood"),
+        ({"likelihood": "gaussian"}, InputTypeError, "one of whvi.likelihoods"),
         ({"likelihood": Gaussian(3)}, ShapeError, "give the model 3 outputs"),
         ({"model": nn.Flatten(0)}, ShapeError, "a row for each"),
         ({"output": "logits"}, InputTypeError, "output must be a function"),

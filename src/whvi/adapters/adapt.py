@@ -12,6 +12,7 @@ from whvi.adapters.recipe import Recipe
 from whvi.adapters.record import ADAPTED, add, check_free
 from whvi.adapters.report import Adapted, Report, Row
 from whvi.adapters.targets import Target, targets
+from whvi.annotations import checked
 from whvi.convert.attention import BayesianAttention
 from whvi.convert.bayesianize import auto_draws
 from whvi.convert.layers import CONVOLUTIONS, count_parameters
@@ -25,6 +26,7 @@ from whvi.posterior import Prior
 from whvi.posterior.spec import Spec
 
 
+@checked
 def adapt(
     model: nn.Module,
     *,

@@ -10,6 +10,7 @@ from whvi.adapters.recipe import layers_of
 from whvi.adapters.record import record_of, unload
 from whvi.adapters.recurrent import recurrent_sums
 from whvi.adapters.targets import targets
+from whvi.annotations import checked
 from whvi.convert.dense import plain_draws
 from whvi.convert.layers import transposed
 from whvi.errors import ArgumentError, UnsupportedError
@@ -17,6 +18,7 @@ from whvi.nn.beside import plus, slots
 from whvi.nn.draws import Draws
 
 
+@checked
 def merge(
     model: nn.Module, draw: str | int | torch.Generator | Draws | None = None, *, inplace: bool = False
 ) -> nn.Module:

@@ -7,6 +7,7 @@ from torch import nn
 from whvi.adapters.attention import AdaptedAttention
 from whvi.adapters.recipe import Recipe, device_of
 from whvi.adapters.recurrent import AdaptedGRU, AdaptedLSTM
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.beside import SLOT, Slot, slots
 
@@ -84,6 +85,7 @@ def add(model: nn.Module, name: str, recipe: Recipe, deltas: dict[str, nn.Module
     use(model, name)
 
 
+@checked
 def use(model: nn.Module, name: str | None) -> None:
     """Make an adapter of a model active, and all others inactive; None for the base as it was.
 
@@ -115,6 +117,7 @@ def set_flags(model: nn.Module, record: Record) -> None:
             parameters[path].requires_grad = recipe is None or recipe.trains(path)  # lazy ones have no requires_grad_
 
 
+@checked
 def unload(model: nn.Module) -> nn.Module:
     """Take all adapters from a model, which is then what it was, bit for bit; the same object.
 

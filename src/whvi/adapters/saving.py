@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from whvi.adapters.fingerprint import base_tensors, fingerprint, moving
 from whvi.adapters.recipe import Recipe
 from whvi.adapters.record import Record, add, check_free, record_of
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, CheckpointError, UnsupportedError, WhviError
 from whvi.io import checkpoint
 from whvi.io.forged import check_shapes, check_stated, not_as_saved
@@ -23,6 +24,7 @@ VERSION = 1
 _DELTA, _BASE = "delta/", "base/"
 
 
+@checked
 def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None = None) -> None:
     """Write an adapter to a folder of its own, in place of the one that is there.
 
@@ -61,6 +63,7 @@ def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
     checkpoint.replace(folder, tensors, state, check)
 
 
+@checked
 def load_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None = None) -> nn.Module:
     """Put a saved adapter on the model that it was made for, and make it active; the same object.
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.rnn import RNNBase
 from torch.nn.parameter import is_lazy
 
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.convert.attention import make_attention
 from whvi.convert.conversion import Conversion, remember
@@ -35,6 +36,7 @@ _OF_MODULES = frozenset(vars(nn.Module()))
 _TIME_FIRST = "batch_first=False: whvi.predict and whvi.fit take axis 0 of x for examples; transpose x in forward"
 
 
+@checked
 def bayesianize(
     model: nn.Module,
     *,

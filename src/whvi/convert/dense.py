@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.convert.attention import BayesianAttention, dense_attention
 from whvi.convert.bayesianize import exchange
 from whvi.convert.conversion import forget
@@ -26,6 +27,7 @@ Plain = nn.Linear | nn.Conv1d | nn.Conv2d | nn.ConvTranspose1d | nn.ConvTranspos
 """What stands in the place of a layer."""
 
 
+@checked
 def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None = None) -> nn.Module:
     """A copy of the model with nn.Linear, convolutions and nn.MultiheadAttention in place of Bayesian layers.
 

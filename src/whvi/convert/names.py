@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.convert.bayesianize import bayesianize
 from whvi.convert.report import Report
 from whvi.errors import ArgumentError
@@ -16,6 +17,7 @@ _KNOWN = ("prior_mu", "prior_sigma", "posterior_mu_init", "posterior_rho_init", 
 _TYPES = ("Reparameterization", "Flipout")
 
 
+@checked
 def dnn_to_bnn(model: nn.Module, params: Mapping[str, Any]) -> Report:
     """Replace the layers of a model in place, as bayesian-torch's function of this name does.
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.convert.bayesianize import bayesianize
 from whvi.convert.conversion import Conversion, conversions
 from whvi.convert.layers import size_after
@@ -25,6 +26,7 @@ VERSION = 1
 TENSORS, RECIPE = "model.safetensors", "recipe.json"
 
 
+@checked
 def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
     """Write a model to a folder, in place of the one that is there.
 
@@ -62,6 +64,7 @@ def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
         raise
 
 
+@checked
 def load_model(model: nn.Module, folder: str | PathLike[str]) -> nn.Module:
     """The saved model, made of one that is as it was before ``bayesianize``; that one is left as it is.
 

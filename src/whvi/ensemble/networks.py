@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import vmap
 
+from whvi.annotations import checked, checked_but
 from whvi.ensemble import saving
 from whvi.ensemble.stack import Stack, check_kinds, complete, rebuilt, repeat, stacked
 from whvi.errors import ArgumentError, InputTypeError
@@ -49,6 +50,7 @@ class Ensemble(Several):
     True
     """
 
+    @checked_but("models", "likelihoods")
     def __init__(
         self, models: Sequence[nn.Module], likelihoods: Likelihood | Sequence[Likelihood] | None = None
     ) -> None:
@@ -66,6 +68,7 @@ class Ensemble(Several):
         return self._build(models[0], *stacked(models, "model"), likelihoods[0], own)
 
     @classmethod
+    @checked
     def from_states(
         cls,
         model: nn.Module,
@@ -93,6 +96,9 @@ class Ensemble(Several):
             raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
         if not states:
             raise ArgumentError("states are empty; give a tensor (M, ...) for the name of each parameter")
+        for name, tensor in (*states.items(), *(common or {}).items()):
+            if not isinstance(tensor, Tensor):
+                raise InputTypeError(f"{name!r} must be a torch.Tensor, got {type(tensor).__name__}")
         size = next(iter(states.values())).shape[:1].numel()
         likelihood_tensors: dict[str, Tensor] = {}
         if likelihood is not None:
@@ -135,6 +141,7 @@ class Ensemble(Several):
         with _swapping:
             return {**self.__dict__, "_templates": deepcopy(self._templates)}
 
+    @checked
     def save(self, path: str | PathLike[str], *, common: bool = True) -> None:
         """Write it to a folder: tensors and JSON with checksums, at once, and never a pickle.
 
@@ -146,6 +153,7 @@ class Ensemble(Several):
         saving.save(self, path, common)
 
     @classmethod
+    @checked
     def load(
         cls, path: str | PathLike[str], make_model: Callable[[], nn.Module], likelihood: Likelihood | None = None
     ) -> Self:
@@ -188,6 +196,7 @@ class Ensemble(Several):
         """The Bayesian layers of the architecture."""
         return bayesian_layers(self._templates[0])
 
+    @checked
     def member(self, index: int) -> nn.Module:
         """A copy of one network, as a plain module in eval mode."""
         if not -self._size <= index < self._size:
@@ -197,6 +206,7 @@ class Ensemble(Several):
         with _swapping:
             return rebuilt(self._templates[0], tensors)
 
+    @checked
     def pair(self, index: int) -> tuple[nn.Module, Likelihood]:
         """``member(index)`` and a copy of its likelihood."""
         model, kind, stack = self.member(index), self._templates[1], self.likelihood_state
@@ -204,6 +214,7 @@ class Ensemble(Several):
             raise ArgumentError("the members of this ensemble have no likelihoods; use member")
         return model, rebuilt(kind, {name: tensor[index].detach().clone() for name, tensor in stack.tensors().items()})
 
+    @checked
     def functions(
         self,
         x: Inputs,
@@ -238,6 +249,7 @@ class Ensemble(Several):
         """``functions`` of all members."""
         return self.functions(x)
 
+    @checked
     def likelihood(self, members: Sequence[int] | None = None) -> Likelihood | None:
         """The likelihoods of members as one, with parameters (m, 1, ...) that broadcast against (m, rows, features)."""
         template = self._templates[1]

@@ -14,6 +14,7 @@ from math import log10, prod
 import torch
 from torch import Tensor
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 
 _FEWEST = 4
@@ -22,6 +23,7 @@ _AT_ONCE = 2**22
 """Draws that are looked at together, to bound memory."""
 
 
+@checked
 def split_rhat(draws: Tensor, *, rank: bool = True) -> Tensor:
     """Split R-hat of each quantity: the root of var+ / W, where W is the variance within half chains.
 
@@ -41,6 +43,7 @@ def split_rhat(draws: Tensor, *, rank: bool = True) -> Tensor:
     return _each_quantity(draws, _ranked_rhat if rank else _rhat)
 
 
+@checked
 def effective_sample_size(draws: Tensor, *, rank: bool = True) -> Tensor:
     """How many independent draws would give the mean as well as these: chains * n / tau; "bulk" with ``rank=True``.
 

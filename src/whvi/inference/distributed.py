@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
 from whvi.inference.seeds import mix, start_generators
@@ -121,6 +122,7 @@ def launched() -> bool:
     return all(name in os.environ for name in _VARIABLES)
 
 
+@checked
 @dataclass(frozen=True)
 class Distributed(Algorithm):
     """Share the rows of each batch among the processes that torchrun started, or that are a group already.

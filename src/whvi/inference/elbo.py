@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi import rows as of
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError, ShapeError
 from whvi.inference.renamed import renamed
@@ -49,6 +50,7 @@ class Elbo:
 
 
 @renamed(beta="kl_weight")
+@checked
 def elbo(
     model: nn.Module,
     likelihood: Likelihood,
@@ -92,8 +94,11 @@ def elbo(
             f"n_data is {n_data}, but this batch alone has {of.count(x)} rows; give the rows of the whole data set"
         )
     whole_number("samples", samples)
+    weight = at(kl_weight, whole_number("step", step, least=0))
+    if not weight >= 0.0:
+        raise ArgumentError(f"kl_weight must be a number that is not negative, got {weight}")
     model, x = with_output(model, output), of.mapped(torch.clone, x)  # the model may write into what it is given
-    return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), at(kl_weight, step))
+    return Elbo(expected_log_likelihood(model, likelihood, x, y, n_data, samples), kl(model), weight)
 
 
 def expected_log_likelihood(

@@ -8,6 +8,7 @@ from typing import Unpack
 import torch
 from torch import nn
 
+from whvi.annotations import checked, checked_but
 from whvi.arguments import whole_number
 from whvi.errors import InputTypeError
 from whvi.inference.algorithm import Algorithm
@@ -22,6 +23,7 @@ from whvi.nn.outputs import Output
 from whvi.nn.swap import share_frozen
 
 
+@checked_but("data")
 def fit_ensemble(
     make_model: Callable[[], nn.Module],
     likelihood: Likelihood,
@@ -92,6 +94,7 @@ def fit_ensemble(
     )
 
 
+@checked
 def member_seeds(seed: int, members: int) -> list[int]:
     """The seed of each member of an ensemble. Ensembles of different seeds have no member in common.
 
@@ -101,6 +104,7 @@ def member_seeds(seed: int, members: int) -> list[int]:
     return [mix(seed, "member", member) for member in range(whole_number("members", members))]
 
 
+@checked_but("data")
 def deep_ensemble(
     models: Sequence[nn.Module],
     likelihoods: Sequence[Likelihood],

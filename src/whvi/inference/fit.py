@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from whvi import rows as of
+from whvi.annotations import checked, checked_but
 from whvi.arguments import any_whole_number, whole_number
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
@@ -64,6 +65,7 @@ class Fit:
         return predict(self.posterior, x, samples, **{**own, **options})
 
 
+@checked_but("data")
 def fit(
     model: nn.Module,
     likelihood: Likelihood,
@@ -163,6 +165,7 @@ def fit(
     return _go(run, batches, steps, seed, modules, parts, likelihood, noise, identity, all_callbacks)
 
 
+@checked
 def fit_replicas(
     models: Sequence[nn.Module],
     likelihoods: Sequence[Likelihood],

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.arguments import positive_number
 from whvi.errors import ArgumentError
 from whvi.inference.renamed import renamed
@@ -35,6 +36,7 @@ class LogJoint(Bound):
 
 
 @renamed(beta="kl_weight", optimiser="optimizer")
+@checked
 @dataclass(frozen=True)
 class MAP(SVI):
     """The mode of the posterior of a plain network: log-likelihood + log N(parameters; 0, prior_variance).

@@ -8,6 +8,7 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from whvi.annotations import checked, checked_but
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError
 
@@ -15,6 +16,7 @@ Schedule = Callable[[int], float]
 """A number for each step, from 0. A function of the step alone, so that a run can be resumed anywhere."""
 
 
+@checked
 @dataclass(frozen=True)
 class Constant:
     """The same number at all steps.
@@ -25,11 +27,15 @@ class Constant:
 
     value: float = 1.0
 
+    def __post_init__(self) -> None:
+        _not_negative(value=self.value)
+
     def __call__(self, step: int) -> float:
         """At a step."""
         return self.value
 
 
+@checked
 @dataclass(frozen=True)
 class PowerDecay:
     """(1 + gamma t)^-power: how the paper's learning rate falls.
@@ -49,6 +55,7 @@ class PowerDecay:
         return float((1.0 + self.gamma * step) ** -self.power)
 
 
+@checked
 @dataclass(frozen=True)
 class CosineDecay:
     """Half a cosine from 1 to 0 over ``steps``.
@@ -69,6 +76,7 @@ class CosineDecay:
         return 0.5 + 0.5 * cos(pi * min(1.0, step / self.steps))
 
 
+@checked
 @dataclass(frozen=True)
 class OneCycle:
     """Up from ``start`` to 1 over the first ``share`` of ``steps``, and down to 0, each along half a cosine.
@@ -97,6 +105,7 @@ class OneCycle:
         return 0.5 + 0.5 * cos(pi * min(1.0, (step - top) / (self.steps - top)))
 
 
+@checked
 @dataclass(frozen=True)
 class LinearWarmup:
     """From ``start`` to 1 in a straight line over ``steps``, then 1.
@@ -117,6 +126,7 @@ class LinearWarmup:
         return self.start + (1.0 - self.start) * min(1.0, step / self.steps)
 
 
+@checked_but("schedule")
 @dataclass(frozen=True)
 class Scaled:
     """Another schedule times a number. A KL weight that ends below 1 gives a tempered ("cold") posterior.
@@ -142,6 +152,7 @@ class Scaled:
         return self.factor * self.schedule(step)
 
 
+@checked
 @dataclass(frozen=True)
 class CyclicWarmup:
     """A linear warm-up again and again: it fills ``share`` of each ``period``, and the rest of the period stays at 1.
@@ -179,7 +190,13 @@ class PowerDecayLR(LRScheduler):
     [0.05]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, gamma: float = 0.0005, power: float = 0.3, last_epoch: int = -1) -> None:
+        if last_epoch != -1 and not all("initial_lr" in group for group in optimizer.param_groups):
+            raise ArgumentError(
+                f"last_epoch is {last_epoch}, but the optimizer has not run with a schedule; use -1 for a fresh start, "
+                "or load the state of the optimizer first"
+            )
         self.decay = PowerDecay(gamma, power)
         super().__init__(optimizer, last_epoch)
 

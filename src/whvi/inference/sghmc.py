@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Run, Terms
@@ -25,6 +26,7 @@ from whvi.ops import draw_seed, normal
 from whvi.rows import Inputs
 
 
+@checked
 @dataclass(frozen=True)
 class SGHMC(Algorithm):
     """Settings of the sampler. Its target is exp(-U / temperature), U = -log p(y | x, theta) - log p(theta).

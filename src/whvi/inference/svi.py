@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from whvi import rows as of
+from whvi.annotations import checked
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference.algorithm import Algorithm, Members, Run, Terms
@@ -47,6 +48,7 @@ class Bound(Objective):
 
 
 @renamed(beta="kl_weight", optimiser="optimizer")
+@checked
 @dataclass(frozen=True)
 class SVI(Algorithm):
     """Maximise N / M * log-likelihood - kl_weight * KL by a torch optimizer.

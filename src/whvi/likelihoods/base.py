@@ -56,7 +56,7 @@ class Likelihood(nn.Module, ABC):
         """Entropy of p(y | f) in nats: (..., N, features) -> (..., N)."""
 
     @abstractmethod
-    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+    def sample(self, f: Tensor, seed: int | Tensor | None = None) -> Tensor:
         """A target for each row of f: (..., N, features) -> (..., N, [outputs])."""
 
     @abstractmethod
@@ -165,6 +165,6 @@ def _exact(y: Tensor) -> Tensor:
     return found
 
 
-def seed_for(f: Tensor, seed: Tensor | None) -> Tensor:
+def seed_for(f: Tensor, seed: int | Tensor | None) -> int | Tensor:
     """The seed that was given, or a fresh one."""
     return draw_seed(device=f.device) if seed is None else seed

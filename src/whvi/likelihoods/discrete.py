@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from whvi.annotations import checked
 from whvi.arguments import any_whole_number, whole_number
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.likelihoods.base import Likelihood, check_positions, more_positions, real_targets, rows_of, seed_for
@@ -38,6 +39,7 @@ class Categorical(Discrete):
     tensor([-1.3863])
     """
 
+    @checked
     def __init__(self, classes: int, *, positions: int = 0, ignore_index: int | None = None) -> None:
         super().__init__()
         self.outputs = whole_number("classes", classes, least=2)
@@ -74,7 +76,7 @@ class Categorical(Discrete):
         value: Tensor = torch.special.entr(probabilities).sum(-1)
         return value
 
-    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+    def sample(self, f: Tensor, seed: int | Tensor | None = None) -> Tensor:
         """A class for each row: (..., N), int64."""
         self.check(f)
         uniform = torch.special.ndtr(normal(seed_for(f, seed), 0, (*f.shape[:-1], 1), dtype=torch.float64))
@@ -122,6 +124,7 @@ class Bernoulli(Discrete):
     tensor([-0.6931])
     """
 
+    @checked
     def __init__(self, outputs: int = 1, *, positions: int = 0) -> None:
         super().__init__()
         self.outputs, self.positions = whole_number("outputs", outputs), check_positions(positions)
@@ -151,7 +154,7 @@ class Bernoulli(Discrete):
         value: Tensor = (torch.special.entr(probabilities) + torch.special.entr(1.0 - probabilities)).sum(-1)
         return value
 
-    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+    def sample(self, f: Tensor, seed: int | Tensor | None = None) -> Tensor:
         """0 and 1: (..., N, outputs)."""
         self.check(f)
         uniform = torch.special.ndtr(normal(seed_for(f, seed), 0, f.shape, dtype=torch.float64))

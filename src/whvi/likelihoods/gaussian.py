@@ -5,6 +5,7 @@ from math import e, log, pi
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError
 from whvi.likelihoods.base import Likelihood, check_positions, real_targets, seed_for
@@ -31,6 +32,7 @@ class Gaussian(Likelihood):
     tensor([-0.9189, -0.9189, -0.9189], grad_fn=<MulBackward0>)
     """
 
+    @checked
     def __init__(
         self,
         outputs: int = 1,
@@ -91,7 +93,7 @@ class Gaussian(Likelihood):
         value: Tensor = 0.5 * torch.erfc(distance * 0.5**0.5)  # all digits, far out as well
         return value
 
-    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+    def sample(self, f: Tensor, seed: int | Tensor | None = None) -> Tensor:
         """f with noise: (..., N, outputs)."""
         mean, log_variance = self.mean(f), self._log_variance(f)
         noise = normal(seed_for(f, seed), 0, mean.shape, dtype=mean.dtype)
@@ -115,5 +117,6 @@ class Gaussian(Likelihood):
         return self.mean(f), log_variance
 
     def _log_variance(self, f: Tensor) -> Tensor:
+        self.check(f)
         mean, log_variance = self._parts(f)
         return log_variance.expand(mean.shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError
 from whvi.models.random_features import RandomFeatures
@@ -45,6 +46,7 @@ class RandomFeatureGP(nn.Module):
     (torch.Size([32, 1]), 256)
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,

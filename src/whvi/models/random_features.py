@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.arguments import positive_number, whole_number
 from whvi.errors import ArgumentError, DtypeError, ShapeError
 from whvi.nn.parts import check_features
@@ -94,6 +95,7 @@ class RandomFeatures(nn.Module):
     True
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,

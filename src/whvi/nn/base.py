@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked_but
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, UnsupportedError
 from whvi.nn.draws import FRESH, Draw, PartsError, Shape, entry_of, fixed_draws
 from whvi.nn.moments import Stage
@@ -92,6 +93,7 @@ class BayesianLayer(nn.Module, ABC):
         """KL of each random part to its prior, keyed as in ``kl_pairs``."""
         return each_kl(self.kl_pairs())
 
+    @checked_but("shape")
     def draw(self, shape: Shape | None = (), generator: torch.Generator | None = None) -> Draw:
         """A fresh draw: one (), S of them (S,), or one for each example (None)."""
         if shape is not None:

@@ -5,6 +5,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from whvi.annotations import checked
 from whvi.nn.draws import Draw
 from whvi.nn.geometry import ConvGeometry, Convolutional, Size
 from whvi.nn.parts import in_precision_of
@@ -41,6 +42,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
 
     _geometry: type[ConvGeometry] = ConvGeometry
 
+    @checked
     def __init__(
         self,
         in_channels: int,

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
+from whvi.annotations import checked, checked_but
 from whvi.nn.conv import WHVIConv2d
 from whvi.nn.conv_transpose import WHVIConvTranspose2d
 from whvi.nn.draws import Draw
@@ -67,6 +68,7 @@ class WHVIConv1d(OneAxis):
     torch.Size([2, 16, 40])
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -111,6 +113,7 @@ class WHVIConvTranspose1d(OneAxis, WHVIConvTranspose2d):
     torch.Size([2, 3, 40])
     """
 
+    @checked_but("padding")
     def __init__(
         self,
         in_channels: int,

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
+from whvi.annotations import checked_but
 from whvi.nn.conv import WHVIConv2d
 from whvi.nn.geometry import Size, TransposedGeometry
 from whvi.posterior.spec import Spec
@@ -32,6 +33,7 @@ class WHVIConvTranspose2d(WHVIConv2d):
 
     _geometry = TransposedGeometry
 
+    @checked_but("padding")
     def __init__(
         self,
         in_channels: int,

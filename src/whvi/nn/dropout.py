@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from whvi.annotations import checked_but
 from whvi.arguments import number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
@@ -88,6 +89,7 @@ class MCDropout(Dropout):
     True
     """
 
+    @checked_but("layer", "prior_variance")
     def __init__(
         self,
         layer: nn.Linear | nn.Conv2d,

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from whvi.annotations import checked
 from whvi.nn.mean_field import MeanFieldLinear
 from whvi.nn.parts import start_variance
 from whvi.posterior import FullGaussian
@@ -27,6 +28,7 @@ class FullCovarianceLinear(MeanFieldLinear):
     (torch.Size([8, 1]), 152)
     """
 
+    @checked
     def __init__(self, in_features: int, out_features: int, bias: bool | Spec = True, **options: Any) -> None:
         super().__init__(in_features, out_features, bias, **options)
         variance = start_variance(options.get("weight_variance"), 1.0 / in_features)

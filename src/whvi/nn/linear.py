@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whvi.annotations import checked, checked_but
 from whvi.nn.draws import Draw
 from whvi.nn.moments import Stage, gaussian_weight, rows_only, with_bias
 from whvi.nn.parts import check_features
@@ -53,6 +54,7 @@ class WHVILinear(StructuredLayer):
     (torch.Size([32, 200]), 1072)
     """
 
+    @checked_but("bias", "prior_variance")
     def __init__(
         self,
         in_features: int,
@@ -138,6 +140,7 @@ class WHVIColumn(WHVILinear):
     (torch.Size([32, 1]), 258)
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Shape
@@ -141,6 +142,7 @@ class MeanFieldLinear(MeanField):
     (torch.Size([32, 1]), 258)
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
@@ -215,6 +217,7 @@ class MeanFieldConv2d(Convolutional, MeanField):
     (torch.Size([32, 8, 10, 10]), 448)
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,

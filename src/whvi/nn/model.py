@@ -8,6 +8,7 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draw, Draws, Shape, fixing
@@ -54,6 +55,7 @@ def _differ(one: Prior | Tensor, other: Prior | Tensor) -> bool:
     return one is not other and not isinstance(one, Tensor)
 
 
+@checked
 def sampling(
     model: nn.Module, draws: int | str | Draws = 1, generator: torch.Generator | None = None
 ) -> AbstractContextManager[Draws]:

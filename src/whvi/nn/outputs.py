@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.errors import InputTypeError
 
 Output = Callable[[Any], Tensor]
@@ -24,6 +25,7 @@ class WithOutput(nn.Module):
     torch.Size([2, 5])
     """
 
+    @checked
     def __init__(self, model: nn.Module, output: Output) -> None:
         super().__init__()
         if not callable(output):

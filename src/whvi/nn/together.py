@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.draws import Draws, fixed_draws, fixing
@@ -19,6 +20,7 @@ from whvi.posterior import ConstantWeightVariance
 Module = TypeVar("Module", bound=nn.Module)
 
 
+@checked
 def share_g(model: Module, layers: str | Iterable[str] | None = None) -> Module:
     """Let structured layers of a model share one g: one posterior, one draw in each pass, one term of the KL.
 

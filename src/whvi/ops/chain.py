@@ -143,7 +143,7 @@ def _run(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, std: Maybe, seed: Maybe, ca
     for operand in (s1, g, s2, std):
         if operand is not None and operand.device != x.device:
             raise RuntimeError("devices differ")  # which ones, _explain says
-    if type(call[-1]) is not float:
+    if type(call[-1]) is not float or call[-1] - call[-1] != 0.0:
         check_scale(call[-1])
     if in_graph():
         return registry.chain(x, s1, g, s2, std, seed, *call)

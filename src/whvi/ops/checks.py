@@ -12,6 +12,7 @@ from whvi.ops.recording import must_record
 from whvi.ops.torch_private import traced
 
 HALF = (torch.bfloat16, torch.float16)
+_LARGEST = torch.finfo(torch.float64).max
 FLOATING = (torch.float32, torch.float64, *HALF)
 
 
@@ -75,12 +76,16 @@ def _span(x: Tensor) -> int:
     return (1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))) * x.element_size()
 
 
-def check_scale(scale: object) -> None:
-    """A number, or None for the default."""
+def check_scale(scale: object, *, optional: bool = True) -> None:
+    """A finite number, or None for the default, where there is one."""
     if isinstance(scale, Tensor):
         raise InputTypeError("scale must be a number, got a tensor, which would lose its gradient; multiply the result")
-    if scale is not None and not isinstance(scale, int | float | torch.SymFloat | torch.SymInt):
+    if scale is None and optional:
+        return
+    if not isinstance(scale, int | float | torch.SymFloat | torch.SymInt) or isinstance(scale, bool):
         raise InputTypeError(f"scale must be a number, got {type(scale).__name__}")
+    if isinstance(scale, int | float) and not abs(scale) <= _LARGEST:
+        raise ArgumentError(f"scale must be finite, got {scale!r:.40}")
 
 
 def check_operand(name: str, operand: object, x: Tensor, *, of: str = "x") -> None:
@@ -100,7 +105,7 @@ def check_operand(name: str, operand: object, x: Tensor, *, of: str = "x") -> No
 
 def check_offset(offset: object) -> None:
     """A place in the stream of normals."""
-    if not isinstance(offset, int | torch.SymInt):
+    if not isinstance(offset, int | torch.SymInt) or isinstance(offset, bool):
         raise InputTypeError(f"offset must be an int, got {type(offset).__name__}")
     if not 0 <= offset < 2**62:
         raise ArgumentError(f"offset must be from 0 to 2^62 - 1, got {offset}")
@@ -108,10 +113,14 @@ def check_offset(offset: object) -> None:
 
 def check_shape(name: str, shape: object) -> None:
     """A sequence of sizes."""
-    if not isinstance(shape, Sequence) or not all(isinstance(size, int | torch.SymInt) for size in shape):
+    if isinstance(shape, str) or not isinstance(shape, Sequence) or not all(map(_is_size, shape)):
         raise InputTypeError(f"{name} must be a sequence of ints, got {shape!r}")
     if any(size < 0 for size in shape):
         raise ArgumentError(f"{name} must not have negative sizes, got {tuple(shape)}")
+
+
+def _is_size(size: object) -> bool:
+    return isinstance(size, int | torch.SymInt) and not isinstance(size, bool)
 
 
 def check_seed(seed: object) -> None:

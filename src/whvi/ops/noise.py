@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from whvi.errors import ArgumentError, DtypeError
+from whvi.annotations import check, checked, kind_of
+from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 from whvi.ops import registry
 from whvi.ops.checks import check_offset, check_seed, check_shape
 from whvi.ops.recording import only_vmap, under_vmap
@@ -37,12 +38,17 @@ def draw_seed(generator: torch.Generator | None = None, device: torch.device | s
         if seed is None:
             raise SeedsExhausted("more seeds are drawn than ops.seeded was given")
         return seed if device is None else seed.to(device)
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise InputTypeError(f"generator must be a torch.Generator, got {type(generator).__name__}")
+    if device is not None and not isinstance(device, torch.device) and not traced():
+        check("device", device, kind_of(torch.device))
     # A generator draws where it lives. It is named also where it is None: Inductor would draw from its own otherwise.
     source = device if generator is None else generator.device
     seed = torch.randint(_SEEDS, (), generator=generator, device=source)
     return seed if device is None else seed.to(device)
 
 
+@checked
 def seeds_from(key: int, shape: Sequence[int]) -> Tensor:
     """The seeds that ``draw_seed`` gives, one after the other, once ``torch.manual_seed(key)`` was called.
 
@@ -54,6 +60,7 @@ def seeds_from(key: int, shape: Sequence[int]) -> Tensor:
 
 
 @contextmanager
+@checked
 def seeded(seeds: Tensor, *, graphs: bool = False) -> Iterator[None]:
     """Let ``draw_seed`` give these seeds, one after the other, for the length of a block in this thread.
 
@@ -68,6 +75,8 @@ def seeded(seeds: Tensor, *, graphs: bool = False) -> Iterator[None]:
     ...     draw_seed(), draw_seed()
     (tensor(7), tensor(3))
     """
+    if seeds.dtype != torch.int64 or seeds.ndim != 1:
+        raise ShapeError(f"seeds must be int64 of shape (n,), got {seeds.dtype} of shape {tuple(seeds.shape)}")
     before = getattr(_active, "seeds", None), getattr(_active, "graphs", False)
     _active.seeds, _active.graphs = map(seeds.select, repeat(0), range(len(seeds))), graphs  # only those that are drawn
     try:
@@ -79,6 +88,8 @@ def seeded(seeds: Tensor, *, graphs: bool = False) -> Iterator[None]:
 def as_seed(seed: int | Tensor, device: torch.device | None = None) -> Tensor:
     """An int or an int64 scalar tensor as the latter."""
     if isinstance(seed, int):
+        if isinstance(seed, bool):
+            raise InputTypeError(f"seed must be an int or an int64 tensor from draw_seed, got {seed}")
         if not -(2**63) <= seed < 2**63:
             raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
         return torch.tensor(seed, dtype=torch.int64, device=device)
@@ -98,6 +109,8 @@ def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torc
     """
     check_offset(offset)
     check_shape("shape", shape)
+    if not isinstance(dtype, torch.dtype):
+        raise InputTypeError(f"dtype must be a torch.dtype, got {type(dtype).__name__}")
     if not dtype.is_floating_point:
         raise DtypeError(f"normals are floating-point numbers, but dtype is {dtype}")
     one, count = as_seed(seed).reshape(1), prod(shape)

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from whvi.annotations import checked
+
 FIELDS = {12: 5, 20: 9, 28: 13, 36: 17}
 """The number of elements q of the field that the factor of order m is made of."""
 
@@ -33,6 +35,7 @@ def split(order: int) -> tuple[int, int]:
     return (4 * odd, low // 4) if 4 * odd in FIELDS and low >= 4 else (0, order)
 
 
+@checked
 def is_order(size: int) -> bool:
     """True for sizes that the transform takes.
 
@@ -42,6 +45,7 @@ def is_order(size: int) -> bool:
     return split(size)[0] > 0
 
 
+@checked
 def next_order(size: int) -> int:
     """The smallest order that is at least ``size``.
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from whvi.annotations import check, kind_of
 from whvi.errors import InputTypeError, ShapeError
 
 
@@ -22,6 +23,8 @@ def pad(x: Tensor, size: int | None = None) -> Tensor:
         raise InputTypeError(f"x must be a torch.Tensor, got {type(x).__name__}; convert it with torch.as_tensor")
     if x.ndim == 0 or x.shape[-1] == 0:
         raise ShapeError(f"x has shape {tuple(x.shape)}; padding needs a last axis of at least one element")
+    if size is not None:
+        check("size", size, kind_of(int))
     length = x.shape[-1]
     wanted = 1 << (length - 1).bit_length() if size is None else size
     if wanted < length:

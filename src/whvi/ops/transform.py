@@ -38,6 +38,8 @@ def fwht(
     tensor([ 3., -1., -1.,  3.])
     """
     if order != "natural":
+        if order != "sequency":
+            raise ArgumentError(f'order must be "natural" or "sequency", got {order!r:.80}')
         _explain(x, scale)
         if out is not None:
             check_out(x, out)
@@ -45,8 +47,8 @@ def fwht(
         places = _places if traced() else _known_places  # a tracer's tensors must not outlive it
         x = x.index_select(-1, places(order, x.shape[-1]).to(x.device))
     try:  # the kernel checks what it is given; only when it refuses is the reason looked for
-        if type(scale) is not float:
-            check_scale(scale)
+        if type(scale) is not float or scale - scale != 0.0:
+            check_scale(scale, optional=False)
         if out is None:
             if not (x.requires_grad or watched()):
                 transformed: Tensor = _without_autograd(x, scale)  # registry.fwht would ask again
@@ -104,7 +106,7 @@ _known_places = cache(_places)
 
 def _explain(x: object, scale: object) -> None:
     check_input("x", x)
-    check_scale(scale)
+    check_scale(scale, optional=False)
 
 
 class _Transform(torch.autograd.Function):

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whvi.errors import UnsupportedError
+from whvi.annotations import checked
+from whvi.errors import DtypeError, UnsupportedError
 from whvi.ops import draw_seed, normal
 from whvi.ops.precision import full_precision, wide
 from whvi.posterior.prior import Prior
@@ -51,6 +52,7 @@ class Posterior(nn.Module, ABC):
     def kl(self, prior: Prior) -> Tensor:
         """KL(q || prior) in nats, summed; a scalar. Law: kl >= 0, and zero for a prior that equals q."""
 
+    @checked
     def rsample(
         self,
         shape: Sequence[int] = (),
@@ -83,6 +85,12 @@ def _make_room(posterior: nn.Module, *arguments: Any) -> None:
     from whvi.posterior.last import make_room  # it is made of posteriors
 
     make_room(posterior, *arguments)
+
+
+def check_floating(name: str, x: Tensor) -> None:
+    """Raise DtypeError for what has no gradient."""
+    if not x.is_floating_point():
+        raise DtypeError(f"{name} has dtype {x.dtype}, but must be floating point; use {name}.float()")
 
 
 def standard_normal(like: Tensor, shape: Shape, seed: Tensor, offset: int) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError
 from whvi.ops import draw_seed
 from whvi.posterior import kl
@@ -29,6 +30,7 @@ class PlanarFlow(Posterior):
         mean_samples: draws in the estimate of the mean, always the same ones.
     """
 
+    @checked
     def __init__(
         self, base: GaussianPosterior, steps: int = 10, *, kl_samples: int = 16, mean_samples: int = 1024
     ) -> None:
@@ -76,6 +78,7 @@ class PlanarFlow(Posterior):
             z = torch.addcmul(z, u[k], h.unsqueeze(-1))
         return z, log_det
 
+    @checked
     def kl(self, prior: Prior) -> Tensor:
         """An unbiased estimate of KL(q || prior) from ``kl_samples`` fresh draws."""
         count, size = self.kl_samples, self.u[0].numel()

@@ -6,9 +6,10 @@ from math import exp
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError
 from whvi.posterior import kl
-from whvi.posterior.base import Posterior, Shape, standard_normal, times, wide
+from whvi.posterior.base import Posterior, Shape, check_floating, standard_normal, times, wide
 from whvi.posterior.prior import Prior
 
 LOG_STD = -2.0
@@ -23,8 +24,10 @@ class GaussianPosterior(Posterior):
         log_std: initial log of the standard deviation (of the conditional one, for the full Gaussian).
     """
 
+    @checked
     def __init__(self, mean: Tensor, log_std: float = LOG_STD) -> None:
         super().__init__()
+        check_floating("mean", mean)
         if mean.ndim == 0:
             raise ArgumentError("a posterior is over vectors: mean must have at least one axis")
         self.mean = nn.Parameter(mean)
@@ -48,6 +51,7 @@ class GaussianPosterior(Posterior):
     def prior_trace(self, prior: Prior) -> Tensor:
         """tr(P^-1 C) for the covariance P of the prior: (...), to be summed."""
 
+    @checked
     def kl(self, prior: Prior) -> Tensor:
         """KL(q || prior), exactly."""
         size = self.mean.numel()
@@ -91,6 +95,7 @@ class LowRankGaussian(GaussianPosterior):
         rank: r.
     """
 
+    @checked
     def __init__(self, mean: Tensor, log_std: float = LOG_STD, *, rank: int = 8) -> None:
         super().__init__(mean, log_std)
         if rank < 1:

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from whvi.posterior.base import Posterior, Shape, wide
+from whvi.annotations import checked
+from whvi.posterior.base import Posterior, Shape, check_floating, wide
 from whvi.posterior.prior import Prior
 
 
@@ -15,8 +16,10 @@ class Point(Posterior):
     torch.Size([3, 2])
     """
 
+    @checked
     def __init__(self, mean: Tensor) -> None:
         super().__init__()
+        check_floating("mean", mean)
         self.mean = nn.Parameter(mean)
 
     @property

@@ -7,6 +7,7 @@ from math import log, prod
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked_but
 from whvi.arguments import positive_number
 from whvi.errors import ArgumentError
 from whvi.ops import fwht
@@ -50,6 +51,7 @@ class GaussianPrior(Prior):
     tensor(2.)
     """
 
+    @checked_but("variance")
     def __init__(self, variance: float = 1.0, *, learned: bool = False) -> None:
         super().__init__()
         self.initial_variance = positive_number("the prior variance", variance)
@@ -97,6 +99,7 @@ class ConstantWeightVariance(Prior):
     structure [S] H G H [S] with scales that are optimised, not inferred.
     """
 
+    @checked_but("weight_variance")
     def __init__(self, weight_variance: float) -> None:
         super().__init__()
         self.weight_variance = positive_number("the weight variance", weight_variance)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from whvi.annotations import checked_but
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.posterior.base import Posterior
 from whvi.posterior.flow import PlanarFlow
@@ -18,6 +19,7 @@ Spec = str | Callable[[Tensor], Posterior]
 _NAMES = "'point', 'diagonal', 'low_rank', 'low_rank:RANK', 'full', 'planar', 'planar:STEPS' or 'planar:STEPS:BASE'"
 
 
+@checked_but("spec")
 def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: str = "posterior") -> Posterior:
     """The posterior that ``spec`` names, with the given initial mean and log standard deviation.
 

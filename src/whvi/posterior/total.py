@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from whvi.errors import InputTypeError
 from whvi.posterior import kl
 from whvi.posterior.base import LAST, Posterior, wide
 from whvi.posterior.gaussian import DiagonalGaussian
@@ -16,6 +17,7 @@ Pairs = Mapping[nn.Module, Prior | Tensor]
 
 def each_kl(pairs: Pairs) -> dict[nn.Module, Tensor]:
     """The KL of each pair."""
+    _check(pairs)
     return {module: _one(module, _prior_of(module, prior)) for module, prior in pairs.items()}
 
 
@@ -24,6 +26,7 @@ def total_kl(pairs: Pairs) -> Tensor:
 
     Law: total_kl(pairs) == sum(each_kl(pairs).values()).
     """
+    _check(pairs)
     alike: dict[tuple[float, torch.dtype, torch.device], list[DiagonalGaussian]] = {}
     terms = []
     for module, given in pairs.items():
@@ -49,10 +52,22 @@ def _prior_of(module: nn.Module, given: Prior | Tensor) -> Prior | Tensor:
     return last
 
 
+def _check(pairs: object) -> None:
+    if not isinstance(pairs, Mapping):
+        raise InputTypeError(f"pairs must be a mapping of posteriors to their priors, got {type(pairs).__name__}")
+    for module, prior in pairs.items():
+        if not isinstance(module, nn.Module) or not isinstance(prior, Prior | Tensor):
+            one, other = type(module).__name__, type(prior).__name__
+            raise InputTypeError(f"pairs must map posteriors to priors, or modules to their KL, got {one} and {other}")
+
+
 def _one(module: nn.Module, prior: Prior | Tensor) -> Tensor:
     if isinstance(prior, Tensor):
         return prior
-    assert isinstance(module, Posterior)
+    if not isinstance(module, Posterior):
+        raise InputTypeError(
+            f"pairs must map a Posterior to its prior, or any module to its KL, got a {type(module).__name__}"
+        )
     return module.kl(prior)
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.predictive.checked import alike, forecast, numbers, ordered, same_device, vector, within_one
 
@@ -27,6 +28,7 @@ class Reliability(NamedTuple):
         return ((self.accuracy - self.confidence).abs() * self.count).nansum() / self.count.sum()
 
 
+@checked
 def reliability(probabilities: Tensor, labels: Tensor, bins: int = 15) -> Reliability:
     """Accuracy against confidence, in bins of equal width.
 
@@ -54,6 +56,7 @@ def reliability(probabilities: Tensor, labels: Tensor, bins: int = 15) -> Reliab
     return Reliability(bin_mean(confidence), bin_mean((guess == labels).double()), count, edges)
 
 
+@checked
 def ece(probabilities: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
     """Expected calibration error: sum_b count_b / N |accuracy_b - confidence_b|, over bins of the top probability.
 

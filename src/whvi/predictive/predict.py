@@ -3,6 +3,7 @@
 from torch import nn
 
 from whvi import rows as of
+from whvi.annotations import checked
 from whvi.arguments import any_whole_number, whole_number
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
@@ -18,6 +19,7 @@ from whvi.predictive.sources import Members, Network, Source
 from whvi.rows import Inputs
 
 
+@checked
 def predict(
     model: nn.Module,
     x: Inputs,
@@ -111,8 +113,6 @@ def check_arguments(model: nn.Module, x: Inputs, samples: int | None, batch_rows
             whole_number(name, value)
     if seed is not None:
         seed = any_whole_number("seed", seed)
-        if not -(2**63) <= seed < 2**63:
-            raise ArgumentError(f"seed must fit in 64 bits, got {seed}")
     of.check(x)
     check_model_precision(x, model)
     return int(draw_seed()) if seed is None else seed

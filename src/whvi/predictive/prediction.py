@@ -1,12 +1,13 @@
 """What is known about the targets of some inputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import log
+from math import inf, log
 from typing import SupportsFloat
 
 import torch
 from torch import Tensor
 
+from whvi.arguments import any_whole_number, whole_number
 from whvi.errors import ArgumentError, DeviceError, DivergenceError, InputTypeError, ShapeError, UnsupportedError
 from whvi.likelihoods import Categorical, Discrete, Gaussian, Likelihood
 from whvi.ops import seeds_from
@@ -152,7 +153,7 @@ class Prediction:
 
     def samples(self, count: int | None = None) -> Tensor:
         """The functions themselves, all or the first ``count``: (count, N, features)."""
-        count = self.functions if count is None else count
+        count = self.functions if count is None else any_whole_number("count", count)
         if not 1 <= count <= self.functions:
             raise ArgumentError(f"count must be 1 ... {self.functions}, the functions there are, got {count}")
         found = self._functions.run(lambda _, groups: (torch.cat([f for f, _ in groups]).movedim(0, 1),), count)
@@ -164,7 +165,7 @@ class Prediction:
         They are the same at each call with this ``count``.
         """
         self._need("distribution of targets")
-        count = self.functions if count is None else count
+        count = self.functions if count is None else whole_number("count", count)
         f = self.samples(min(count, self.functions))
         f = f[torch.arange(count, device=f.device) % f.shape[0]]
         likelihood = self._functions.source.likelihood(range(count))
@@ -239,7 +240,7 @@ def _level(name: str, value: object) -> float:
     """A number between 0 and 1, of any kind that is one number."""
     if not isinstance(value, SupportsFloat) or getattr(value, "ndim", 0) != 0:
         raise InputTypeError(f"{name} must be a number, got {type(value).__name__}")
-    level = float(value)
+    level = inf if isinstance(value, int) and abs(value) > 1 else float(value)  # the largest have no float
     if not 0.0 < level < 1.0:
         raise ArgumentError(f"{name} must be between 0 and 1, got {level}")
     return level

@@ -57,7 +57,7 @@ class Weighted(Likelihood):
         """As within."""
         return self.inner.entropy(f)
 
-    def sample(self, f: Tensor, seed: Tensor | None = None) -> Tensor:
+    def sample(self, f: Tensor, seed: int | Tensor | None = None) -> Tensor:
         """As within."""
         return self.inner.sample(f, seed)
 

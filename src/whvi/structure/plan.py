@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.errors import ArgumentError
 from whvi.ops.orders import is_order, next_order
@@ -60,6 +61,7 @@ class Plan:
         return () if self.terms == 1 else (self.terms,)
 
 
+@checked
 def make_plan(
     layout: str,
     in_features: int,

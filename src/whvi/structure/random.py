@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, ShapeError
 from whvi.ops import fwht
+from whvi.ops.checks import check_shape
 from whvi.ops.torch_private import standard_gamma
 from whvi.structure.plan import Plan, make_plan
 
@@ -96,6 +98,7 @@ class Fastfood(RandomOperator):
     (torch.Size([1000]), '1.0')
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
@@ -131,6 +134,7 @@ class OrthogonalRandomFeatures(RandomOperator):
     True
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
@@ -180,8 +184,12 @@ class _Source(NamedTuple):
         return self.generator.device if self.generator is not None else "cpu"
 
 
+@checked
 def random_permutation(
     shape: Sequence[int], device: torch.device | str | None = None, generator: torch.Generator | None = None
 ) -> Tensor:
     """A permutation of the last axis for each place before it, uniformly drawn: whole numbers of that shape."""
+    check_shape("shape", shape)
+    if not shape:
+        raise ShapeError("shape is empty, but a permutation has at least one axis")
     return torch.empty(*shape, dtype=torch.float64, device=device).uniform_(generator=generator).argsort(-1)

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from os import PathLike
 from typing import ClassVar
 
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.errors import CheckpointError
 from whvi.inference.callbacks.base import Callback, Moment
@@ -27,6 +28,7 @@ class Checkpoint(Callback):
 
     everywhere: ClassVar[bool] = True  # all processes read it, the first one writes
 
+    @checked
     def __init__(self, folder: str | PathLike[str], every: int = 1000) -> None:
         self.folder, self.every = folder, whole_number("every", every)
         self._held = ExitStack()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from whvi.annotations import checked
 from whvi.arguments import number, whole_number
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.batches import digest
@@ -53,6 +54,7 @@ class EarlyStopping(Callback):
     reason: ClassVar[str] = "early"
     name: ClassVar[str] = "early_stopping"
 
+    @checked
     def __init__(
         self,
         monitor: str = "mnll",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from whvi.annotations import checked
 from whvi.arguments import whole_number
 from whvi.inference.callbacks.base import Callback, Moment
 
@@ -14,6 +15,7 @@ class Every(Callback):
         function: it sees the model as it is.
     """
 
+    @checked
     def __init__(self, steps: int, function: Callable[[Moment], bool | None]) -> None:
         self.steps, self.function = whole_number("steps", steps), function
 

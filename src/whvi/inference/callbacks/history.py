@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from whvi.annotations import checked
 from whvi.arguments import number, whole_number
 from whvi.errors import DivergenceError
 from whvi.inference.algorithm import Terms
@@ -19,6 +20,7 @@ _WINDOWS = ("steps", "log_likelihood", "kl", "noise")
 """What there is of each window."""
 
 
+@checked
 @dataclass
 class History(Callback):
     """Means over windows of steps, in nats for the whole data set. With replicas each entry is a list, one for each.

@@ -4,6 +4,7 @@ import sys
 from time import perf_counter
 from typing import Any
 
+from whvi.annotations import checked
 from whvi.inference.callbacks.base import Callback, Moment
 
 
@@ -14,6 +15,7 @@ class Progress(Callback):
         show: None for "when standard error is a terminal".
     """
 
+    @checked
     def __init__(self, show: bool | None = None) -> None:
         self.show = show
         self._bar: Any = None

@@ -5,6 +5,7 @@ from os import PathLike
 from statistics import fmean
 from typing import Any
 
+from whvi.annotations import checked
 from whvi.errors import MissingPackageError
 from whvi.inference.callbacks.base import Callback, Moment
 
@@ -16,6 +17,7 @@ class TensorBoard(Callback):
         folder: of this run.
     """
 
+    @checked
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.folder = folder
         self._writer: Any = None
