@@ -186,6 +186,8 @@ SPECIAL: dict[str, dict[str, Callable[[], Any]]] = {
     "load_model": {"model": base, "folder": lambda: saved("model")},
     "save_model": {"model": lambda: whvi.bayesianize(base()).model},
     "member_seeds": {"seed": lambda: 0},
+    "posterior_as_prior": {"likelihood": Gaussian},
+    "register_moments": {"kind": lambda: type("Own", (nn.Module,), {})},
     "fit": {"seed": lambda: 0, "n_data": lambda: None},
     "crps_samples": {"y": lambda: torch.zeros(ROWS)},
     "crps_gaussian": {"mean": lambda: Y.clone(), "std": lambda: torch.ones(ROWS, 1)},
@@ -233,11 +235,12 @@ ABSTRACT = {
 RESULTS = {
     "Draw", "Converted", "Report", "Row", "Adapted", "Elbo", "Fit", "Members", "Moment", "Terms", "KernelInfo", "Plan",
     "Structure", "Permutation", "KernelNoise", "RandomOperator", "StructuredMatrix", "Prediction", "Reliability",
-    "SelectiveCurve", "SavedState", "BayesianAttention", "JointPosterior", "WhviError",
+    "SelectiveCurve", "SavedState", "BayesianAttention", "AnalyticPrediction", "JointPosterior", "WhviError",
 }  # fmt: skip
 """What functions return, or layers are made of: records, which a user reads and does not make."""
-LATER = {"WHVIRegressor", "WHVIClassifier"}
-"""Estimators take anything when they are made, as scikit-learn wants it, and check it in ``fit``."""
+LATER = {"WHVIRegressor", "WHVIClassifier", "WHVIGRU", "WHVILSTM"}
+"""Estimators take anything when they are made, as scikit-learn wants it, and check it in ``fit``; recurrent networks
+take what torch's class does, and pass it on."""
 
 
 class Call(NamedTuple):
@@ -277,8 +280,6 @@ def made(name: str, function: Callable[..., Any], signed: Callable[..., Any] | N
     own = [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     special = SPECIAL.get(name, {})
     good = {p.name: special.get(p.name, GOOD.get(p.name)) for p in own if p.default is p.empty or p.name in special}
-    missing = [key for key, value in good.items() if value is None]
-    assert not missing, f"{name} needs good values for {missing}: add them to GOOD or SPECIAL"
     scope = {**vars(importlib.import_module((signed or function).__module__)), "Any": Any}
     kinds = {p.name: eval(p.annotation, scope) if isinstance(p.annotation, str) else p.annotation for p in own}
     return Call(name, function, good, kinds)  # type: ignore[arg-type]
@@ -294,6 +295,8 @@ def run(call: Call, **change: Any) -> Any:
 
 def outcomes(call: Call) -> Iterator[str]:
     """What is wrong with the function, in words."""
+    missing = [key for key, value in call.good.items() if value is None]
+    assert not missing, f"{call.name} needs good values for {missing}: add them to GOOD or SPECIAL"
     run(call)
     for name, annotation in call.kinds.items():
         kind = kind_of(annotation)

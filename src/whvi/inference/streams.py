@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from torch import nn
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, InputTypeError, UnsupportedError
 from whvi.likelihoods import Likelihood
 from whvi.nn.model import bayesian_layers
@@ -12,6 +13,7 @@ from whvi.posterior.base import LAST
 from whvi.posterior.last import LastPosterior
 
 
+@checked
 def posterior_as_prior(model: nn.Module, likelihood: Likelihood | None = None, *, freeze: bool = True) -> None:
     """Make the posterior of ``model``, as it is now, the prior of what comes next, in place.
 

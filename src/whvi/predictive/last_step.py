@@ -8,6 +8,8 @@ from statistics import NormalDist, fmean
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
+from whvi.arguments import whole_number
 from whvi.ensemble import Ensemble
 from whvi.errors import InputTypeError
 from whvi.likelihoods import Gaussian, Likelihood
@@ -60,11 +62,11 @@ class Moments(nn.Module):
     True
     """
 
+    @checked
     def __init__(self, model: nn.Module, likelihood: Likelihood | None = None, samples: int = DEFAULT_SAMPLES) -> None:
         super().__init__()
-        if not isinstance(model, nn.Module):
-            raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-        self.networks, self.likelihood, self.samples = nn.ModuleList(networks_of(model)), likelihood, samples
+        self.networks, self.likelihood = nn.ModuleList(networks_of(model)), likelihood
+        self.samples = whole_number("samples", samples)
         self.eval()
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

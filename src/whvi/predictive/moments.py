@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whvi.annotations import checked
 from whvi.errors import ArgumentError, InputTypeError, ShapeError, UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.model import bayesian_layers
@@ -21,6 +22,7 @@ AT_ONCE = 16
 """Outputs whose variance is found at once."""
 
 
+@checked
 def register_moments(kind: type[nn.Module], rule: Rule = pointwise) -> None:
     """Say how means and variances pass through a kind of module.
 
@@ -44,6 +46,7 @@ def register_moments(kind: type[nn.Module], rule: Rule = pointwise) -> None:
     _rules[kind] = rule
 
 
+@checked
 def moments_of(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of what ``model`` gives for x, without sampling: (N, ...) -> (N, F), (N, F).
 
