@@ -1,6 +1,7 @@
 """Tables from files and back."""
 
 import gzip
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ from pandas.testing import assert_frame_equal
 
 from whvi.errors import ArgumentError
 from whvi.io import atomic
+from whvi_tables.columns import Columns
 from whvi_tables.reading import read_table
 from whvi_tables.writing import write_table
 
@@ -173,3 +175,26 @@ def test_folder_and_nothing_are_no_tables(tmp_path: Path) -> None:
         read_table(tmp_path / "folder.csv")
     with pytest.raises(ArgumentError, match="does not exist"):
         read_table(tmp_path / "nothing.csv")
+
+
+def test_memory_of_reading_grows_with_the_table_and_no_faster(tmp_path: Path) -> None:
+    """At the most 300 bytes for each field of a csv, on the way from its text to its features."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("this system does not say how much memory was used")
+    rows, columns = 20_000, 10
+    line = ",".join(["12.5"] * 8 + ["Ulm", "2024-05-01"]) + "\n"
+    other = ",".join(["1.25"] * 8 + ["Bonn", "2023-01-31"]) + "\n"
+    header = ",".join(f"x{place}" for place in range(columns)) + "\n"
+    (tmp_path / "table.csv").write_text(header + (line + other) * (rows // 2))
+
+    def kilobytes(name: str) -> int:
+        return int(re.findall(rf"{name}:\s+(\d+) kB", status.read_text())[0])
+
+    frame = read_table(tmp_path / "table.csv").frame
+    Columns.learn(frame.iloc[:100])  # what pandas loads late is loaded here
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak
+    before = kilobytes("VmRSS")
+    frame = read_table(tmp_path / "table.csv").frame
+    Columns.learn(frame).matrix(frame)
+    assert (kilobytes("VmHWM") - before) * 1024 < 300 * rows * columns
