@@ -24,7 +24,7 @@ def written(value: float, form: str) -> str:
     return f"{value:,.2f}".replace(",", "T").replace(".", decimal).replace("T", thousands)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.floats(-1e9, 1e9).map(lambda value: round(value, 2)), min_size=1, max_size=5),
     st.sampled_from(list(FORMS)),
