@@ -91,6 +91,8 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
         ("docs/architecture.md", ["operators.py", "--table"]),
         ("docs/inference.md", ["compiled.py", "--table"]),
         ("docs/recipe.md", ["recipe.py", "--table"]),
+        ("docs/adapters.md", ["adapters.py", "--table"]),
+        ("docs/convert.md", ["adapters.py", "--ways"]),
         ("docs/architectures.md", ["architectures.py", "--table"]),
         ("docs/estimators.md", ["estimators.py", "--table"]),
         ("docs/tutorials/active-learning.md", ["active_learning.py", "--table"]),

@@ -59,7 +59,8 @@ def adapt(
         spread: standard deviation of the entries of a delta at the start, and under its prior, as a part of the root
             mean square of the weight.
         train_base: False freezes the parameters of the model, True leaves them as they are; names and patterns, such
-            as "classifier", are those that are trained jointly.
+            as "classifier", are those that are trained jointly. A base that learns under the noise of its delta, of a
+            wide ``spread``, gives better uncertainty than a frozen one.
         name: of this adapter. A model may have several, of which the last one made, or that of ``use``, is active.
         prior_variance, options: as for ``WHVILinear`` (``structure``, ``scales``, ``share_g``, ``layout``, ...).
         draws: "example", "batch" or "auto", as for ``bayesianize``; attention draws once for each call by default.
