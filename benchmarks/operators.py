@@ -20,7 +20,7 @@ import whvi
 from whvi.inference import fit_replicas
 from whvi.likelihoods import Gaussian
 from whvi.nn import MeanFieldLinear, WHVILinear
-from whvi.ops import local, product, torch_private
+from whvi.ops import local, moments, product, torch_private
 
 RECORD = Path(__file__).parents[1] / "results" / "bench" / "operators.json"
 
@@ -68,10 +68,13 @@ def cases() -> list[tuple[str, str, Callable[[], object], Callable[[], Any]]]:
     """Path, what it serves, the work, and the block in which it is switched off."""
 
     def one_step() -> Any:
-        return replaced(product, "_layout_of_one_step", lambda *_: None)
+        return replaced(product, "_one_step", lambda *_: None)
 
     def composed() -> Any:
         return replaced(whvi.nn.mean_field, "local_linear", local._composed)
+
+    def in_torch() -> Any:
+        return replaced(moments, "watched", lambda: True)
 
     def vmap_rule() -> Any:
         return replaced(torch_private, "_has_vmap_entry", False)
@@ -85,6 +88,15 @@ def cases() -> list[tuple[str, str, Callable[[], object], Callable[[], Any]]]:
             ("one step for mean field", f"MeanFieldLinear({w})", step(MeanFieldLinear(w, w), w), composed)
             for w in (128, 512, 1024)
         ),
+        *(
+            ("one operator for the KL of short vectors", name, step(model, width), in_torch)
+            for name, model, width in (
+                ("WHVILinear(128)", WHVILinear(128, 128), 128),
+                ("WHVILinear(512)", WHVILinear(512, 512), 512),
+                ("two hidden layers of 128", network(128), 8),
+            )
+        ),
+        ("one step for the KL of long vectors", "MeanFieldLinear(512)", step(MeanFieldLinear(512, 512), 512), in_torch),
         ("vmap's rule without torch.func", "8 replicas of 64 units", replicas, vmap_rule),
     ]  # fmt: skip
 

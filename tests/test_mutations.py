@@ -74,15 +74,15 @@ MISTAKES = (
     ),
     Mistake(
         "log-variance is used as log-std in the KL of many vectors",
-        "posterior/kl.py",
-        "    std = log_std.exp()\n    return",
-        "    std = (0.5 * log_std).exp()\n    return",
+        "posterior/total.py",
+        "[wide(q.log_std) for",
+        "[0.5 * wide(q.log_std) for",
     ),
     Mistake(
         "log-variance is used as log-std in the bias that follows a product",
         "ops/product.py",
-        "registry.noisy_bias(y, bias_mean, bias_log_std, ",
-        "registry.noisy_bias(y, bias_mean, 0.5 * bias_log_std, ",
+        "bias.mean, bias.log_std, g.seed",
+        "bias.mean, 0.5 * bias.log_std, g.seed",
     ),
     Mistake(
         "a penalty hides in the KL of a layer",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import whvi
-from whvi.ops import noisy_bias, noisy_chain
+from whvi.ops import noisy_bias, noisy_chain, registry
 from whvi.ops.noise import KernelNoise
 from whvi.ops.product import product
 
@@ -117,3 +117,31 @@ def test_a_layer_without_numbers_is_refused_and_not_read() -> None:
     for bias in (True, False):
         with pytest.raises(whvi.WhviError, match="is on meta, but x is on cpu"):
             whvi.nn.WHVILinear(8, 8, bias).to("meta")(torch.randn(3, 8))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "one draw"])  # which is never one step
+def test_the_operator_and_its_parts(case: str) -> None:
+    """The operator of the processor against the composition that serves other devices."""
+    leaves, one, _ = both(case)
+    given = list[tuple[object, ...]]()
+
+    def noted(*arguments: object) -> Tensor:
+        given.append(arguments)
+        return registry._product(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "product", noted)
+        expected = one(*leaves)
+    arguments = tuple(a.detach() if isinstance(a, Tensor) else a for a in given[0])
+    assert torch.equal(torch.ops.whvi.product(*arguments), expected)
+    dy = torch.randn_like(expected)
+    for needs in (0b1111111, 0b1010000, 0b0101010):
+        parts = (
+            torch.ops.whvi.product_backward(dy, *arguments, needs),
+            registry._product_backward(dy, *arguments, needs),
+        )
+        for a, b in zip(*parts, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-13, atol=1e-13)
+    tests = ("test_schema", "test_faketensor")
+    torch.library.opcheck(registry.product, arguments, test_utils=tests)
+    torch.library.opcheck(registry.product_backward, (dy, *arguments, 0b1111111), test_utils=tests)

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 from torch.func import grad, hessian, vmap
 
-from whvi.posterior import kl
+from whvi.ops import moments
 from whvi.posterior.kl import diagonals
 
 SHAPES = ((4,), (2, 3), (1,))
@@ -17,7 +17,7 @@ VARIANCE = 0.7
 def _length(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Short vectors are joined, long ones are a step of autograd each."""
     if request.param == "long":
-        monkeypatch.setattr(kl, "_SHORT", 0)
+        monkeypatch.setattr(moments, "_SHORT", 0)
 
 
 def vectors(dtype: torch.dtype = torch.float64) -> list[Tensor]:

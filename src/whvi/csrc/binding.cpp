@@ -1,6 +1,6 @@
 // The only source that knows torch: it binds the kernels to the operators `whvi::*` through the stable ABI.
 // Schemas, broadcasting, fake kernels and autograd live in Python (whvi/ops).
-#include "tensors.h"
+#include "moments.h"
 
 namespace {
 
@@ -55,71 +55,11 @@ Tensor normal(const Tensor& streams, int64_t offset, int64_t numel) {
   return out;
 }
 
-whvi::Operand strides(int index, const Dims& d) {
-  const int64_t sizes[] = {d.rows, d.terms, d.columns, d.blocks};
-  int64_t found[4], step = d.size;
-  for (int axis = 3; axis >= 0; --axis) {
-    const int64_t count = d.varies >> (4 * index + axis) & 1 ? sizes[axis] : 1;
-    found[axis] = count == 1 ? 0 : step;
-    step *= count;
-  }
-  return {nullptr, step, found[0], found[1], found[2], found[3]};
+void run_chain(const whvi::Chain& c, const Dims& d, void* out) {
+  Chunks(d, 1).each(d.rows, [&](int64_t, int64_t group, int64_t begin, int64_t end) {
+    whvi::active().chain(c, out, group, begin, end);
+  });
 }
-whvi::Operand operand(const Tensor* t, int index, const Dims& d, const char* name) {
-  if (!t) return {};
-  whvi::Operand o = strides(index, d);
-  STD_TORCH_CHECK(t->dim() > 0 && t->size(t->dim() - 1) == d.size && t->numel() == d.groups * o.group, "whvi: ", name, " does not fit its layout");
-  o.data = t->const_data_ptr();
-  return o;
-}
-// The noise has numbers of its own for each row, whatever else it varies with.
-whvi::Operand noise(const Dims& d) {
-  whvi::Operand o = strides(5, d);
-  if (o.row == 0) o.row = o.group;
-  return o;
-}
-
-using Maybe = std::optional<Tensor>;
-const Tensor* pointer(const Maybe& t) { return t ? &*t : nullptr; }
-
-Maybe packed(const Maybe& t) { return t ? Maybe(packed(*t)) : Maybe(); }
-
-struct Inputs {
-  Tensor x;
-  Maybe s1;
-  Tensor g;
-  Maybe s2, std, seed;
-
-  Inputs(const Tensor& x, const Maybe& s1, const Tensor& g, const Maybe& s2, const Maybe& std, const Maybe& seed)
-      : x(packed(x)), s1(packed(s1)), g(packed(g)), s2(packed(s2)), std(packed(std)), seed(packed(seed)) {}
-
-  whvi::Chain chain(int64_t offset, const Dims& d, double scale) const {
-    const Storage storage = storage_of(x, "x");
-    const ScalarType compute = storage == Storage::f64 ? ScalarType::Double : ScalarType::Float;
-    for (const Tensor* t : {pointer(s1), &g, pointer(s2), pointer(std)})
-      STD_TORCH_CHECK(!t || t->scalar_type() == compute, "whvi: parameters must be in the compute dtype of x");
-    STD_TORCH_CHECK((bool)std == (bool)seed, "whvi: noise needs both std and seed");
-    STD_TORCH_CHECK(d.terms > 0 && d.columns > 0, "whvi: a sum needs terms and columns");
-    STD_TORCH_CHECK(!seed || (seed->numel() == d.groups && seed->scalar_type() == ScalarType::Long),
-                    "whvi: seed must be int64 with one number per group");
-    return {storage,
-            d.groups,
-            d.rows,
-            d.terms,
-            d.columns,
-            d.blocks,
-            order(d.size),
-            scale,
-            operand(&x, 0, d, "x"),
-            operand(pointer(s1), 1, d, "s1"),
-            operand(&g, 2, d, "g"),
-            operand(pointer(s2), 3, d, "s2"),
-            operand(pointer(std), 4, d, "std"),
-            seed ? (const int64_t*)seed->const_data_ptr() : nullptr,
-            (uint64_t)offset,
-            seed ? noise(d) : whvi::Operand{}};
-  }
-};
 
 Tensor chain(const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Maybe seed, int64_t offset,
              std::vector<int64_t> lead, int64_t groups, int64_t rows, int64_t terms, int64_t columns, int64_t blocks,
@@ -129,10 +69,7 @@ Tensor chain(const Tensor& x, Maybe s1, const Tensor& g, Maybe s2, Maybe std, Ma
   const whvi::Chain c = inputs.chain(offset, d, scale);
   lead.push_back(d.size);
   Tensor y = new_empty(x, lead.data(), (int64_t)lead.size());
-  void* out = y.mutable_data_ptr();
-  Chunks(d, 1).each(rows, [&](int64_t, int64_t group, int64_t begin, int64_t end) {
-    whvi::active().chain(c, out, group, begin, end);
-  });
+  run_chain(c, d, y.mutable_data_ptr());
   return y;
 }
 
@@ -169,56 +106,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> chain_backward(
   return {slots[0].result, slots[1].result, slots[2].result, slots[3].result, slots[4].result};
 }
 
-// torch's own exponential, so that the result has the bits of the expression it stands for.
-Tensor exponential(const Tensor& t) {
-  StableIValue stack[] = {torch::stable::detail::from(t)};
-  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::exp", "", stack, TORCH_ABI_VERSION));
-  return torch::stable::detail::to<Tensor>(stack[0]);
-}
-
-// The operands of a bias: y is (groups..., rows..., N), its parameters (groups..., N) and seed (groups...).
-struct Bias {
-  Storage storage;
-  Tensor log_std, std, seed;
-  Dims d;
-
-  Bias(const Tensor& y, const Tensor& parameter, const Tensor& streams, bool drawn)
-      : storage(storage_of(y, "y")), log_std(packed(parameter)), std(drawn ? exponential(log_std) : log_std),
-        seed(packed(streams)), d{seed.numel(), 1, 1, 1, 1, 0, 0} {
-    STD_TORCH_CHECK(seed.scalar_type() == ScalarType::Long, "whvi: seed must be int64");
-    const int64_t axes = seed.dim(), last = y.dim() - 1;
-    STD_TORCH_CHECK(last >= axes, "whvi: y must have the axes of seed and one more");
-    for (int64_t i = 0; i < axes; ++i)
-      STD_TORCH_CHECK(y.size(i) == seed.size(i), "whvi: y does not begin with the axes of seed");
-    for (int64_t i = axes; i < last; ++i) d.rows *= y.size(i);
-    d.size = y.size(last);
-    STD_TORCH_CHECK(d.size > 0, "whvi: the last axis of y is empty");
-    check(log_std, "log_std");
-  }
-  void check(const Tensor& parameter, const char* name) const {
-    STD_TORCH_CHECK(parameter.scalar_type() == (storage == Storage::f64 ? ScalarType::Double : ScalarType::Float),
-                    "whvi: parameters must be in the compute dtype of y");
-    bool fits = parameter.dim() == seed.dim() + 1 && last_size(parameter) == d.size;
-    for (int64_t i = 0; fits && i < seed.dim(); ++i) fits = parameter.size(i) == seed.size(i);
-    STD_TORCH_CHECK(fits, "whvi: ", name, " must have the axes of seed and the last one of y");
-  }
-  whvi::NoisyBias group(int64_t index, int64_t offset) const {
-    return {storage, d.size, row(std, index), (uint64_t)((const int64_t*)seed.const_data_ptr())[index], (uint64_t)offset};
-  }
-  const void* row(const Tensor& parameter, int64_t group) const {
-    return (const char*)parameter.const_data_ptr() + (size_t)(group * d.size) * parameter.element_size();
-  }
-};
-
-Tensor noisy_bias(const Tensor& y, const Tensor& mean, const Tensor& log_std, const Tensor& seed, int64_t offset) {
-  const Bias b(y, log_std, seed, true);
-  const Tensor in = packed(y), m = packed(mean);
+// out = y + bias, contiguous; y may be out.
+void run_noisy_bias(const Bias& b, const Tensor& mean, int64_t offset, const void* y, void* out) {
+  const Tensor m = packed(mean);
   b.check(m, "mean");
-  Tensor out = shaped_like(y);
   const int64_t count = b.d.rows * b.d.size, pieces = (count + kGrain - 1) / kGrain;
-  const size_t step = (size_t)count * y.element_size();
-  const char* from = (const char*)in.const_data_ptr();
-  char* to = (char*)out.mutable_data_ptr();
+  const size_t step = (size_t)count * b.bytes;
+  const char* from = (const char*)y;
+  char* to = (char*)out;
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t group = i / pieces, first = i % pieces * kGrain;
@@ -228,6 +123,13 @@ Tensor noisy_bias(const Tensor& y, const Tensor& mean, const Tensor& log_std, co
   };
   if (b.d.groups * pieces == 1) run(0, 1);
   else torch::stable::parallel_for(0, b.d.groups * pieces, 1, run);
+}
+
+Tensor noisy_bias(const Tensor& y, const Tensor& mean, const Tensor& log_std, const Tensor& seed, int64_t offset) {
+  const Bias b(y, log_std, seed, true);
+  const Tensor in = packed(y);
+  Tensor out = shaped_like(y);
+  run_noisy_bias(b, mean, offset, in.const_data_ptr(), out.mutable_data_ptr());
   return out;
 }
 
@@ -258,6 +160,54 @@ std::tuple<Tensor, Tensor> noisy_bias_backward(const Tensor& grad, const Tensor&
   return {slots[0].result, slots[1].result};
 }
 
+// A product is the chain with its noise, cut to the features of a noisy bias. Blocks are put side by side when it is stacked.
+Tensor product(const Tensor& x, Maybe s1, Maybe s2, const Tensor& mean, const Tensor& log_std, const Tensor& bias_mean,
+               const Tensor& bias_log_std, const Tensor& seed, const Tensor& bias_seed, int64_t offset,
+               std::vector<int64_t> lead, int64_t groups, int64_t rows, int64_t terms, int64_t columns, int64_t blocks,
+               int64_t varies, double scale, int64_t bias_offset, bool stacked) {
+  const Dims d = {groups, rows, terms, columns, blocks, last_size(x), varies};
+  const Inputs inputs(x, s1, mean, s2, exponential(log_std), seed);
+  const whvi::Chain c = inputs.chain(offset, d, scale);
+  const int64_t features = last_size(bias_mean), whole = stacked ? blocks * d.size : d.size;
+  if (stacked) lead.pop_back();
+  lead.push_back(features);
+  Tensor out = new_empty(x, lead.data(), (int64_t)lead.size());
+  char* to = (char*)out.mutable_data_ptr();
+  if (features == whole) {
+    run_chain(c, d, to);
+  } else {
+    const Cut cut(out, features, whole);
+    const std::unique_ptr<char[]> y(new char[cut.bytes()]);
+    run_chain(c, d, y.get());
+    cut.narrow(y.get(), to);
+  }
+  run_noisy_bias(Bias(out, bias_log_std, bias_seed, true), bias_mean, bias_offset, to, to);
+  return out;
+}
+
+// The gradients of the operands of the chain, in its order, then of the bias.
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> product_backward(
+    const Tensor& grad, const Tensor& x, Maybe s1, Maybe s2, const Tensor& mean, const Tensor& log_std, const Tensor&,
+    const Tensor& bias_log_std, const Tensor& seed, const Tensor& bias_seed, int64_t offset, std::vector<int64_t> lead,
+    int64_t groups, int64_t rows, int64_t terms, int64_t columns, int64_t blocks, int64_t varies, double scale,
+    int64_t bias_offset, bool stacked, int64_t needs) {
+  Tensor dy = packed(grad);
+  const auto [dbias, dbias_log_std] = noisy_bias_backward(dy, bias_log_std, bias_seed, bias_offset, needs >> 5);
+  const int64_t features = last_size(dy), whole = (stacked ? blocks : 1) * last_size(x);
+  if (features != whole) {  // what was cut off had no part in the result
+    const Cut cut(dy, features, whole);
+    const int64_t shape[] = {cut.rows, whole};
+    Tensor wide = new_empty(dy, shape, 2);
+    cut.widen((const char*)dy.const_data_ptr(), (char*)wide.mutable_data_ptr());
+    dy = wide;
+  }
+  const Tensor std = exponential(log_std);
+  auto [dx, ds1, dmean, ds2, dstd] = chain_backward(dy, x, s1, mean, s2, std, seed, offset, lead, groups, rows, terms,
+                                                    columns, blocks, varies, scale, needs & 31);
+  if (needs >> 4 & 1) multiply(dstd, std);
+  return {dx, ds1, dmean, ds2, dstd, dbias, dbias_log_std};
+}
+
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
@@ -268,6 +218,10 @@ STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
   m.impl("noisy_bias", TORCH_BOX(&noisy_bias));
   m.impl("noisy_bias_backward", TORCH_BOX(&noisy_bias_backward));
   m.impl("chain_backward", TORCH_BOX(&chain_backward));
+  m.impl("product", TORCH_BOX(&product));
+  m.impl("moments", TORCH_BOX(&moments));
+  m.impl("moments_backward", TORCH_BOX(&moments_backward));
+  m.impl("product_backward", TORCH_BOX(&product_backward));
 }
 
 // Plain C entry points for `whvi.kernel_info` and the tests.

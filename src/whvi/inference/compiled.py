@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from whvi.errors import UnsupportedError
 from whvi.inference.algorithm import Terms
 from whvi.ops.noise import SeedsExhausted
+from whvi.ops.recording import closed_graphs
 from whvi.ops.torch_private import below_autograd, inductor
 from whvi.rows import mapped
 
@@ -74,7 +75,7 @@ class Compiled:
             return found
 
         copies = [tensor.clone(memory_format=torch.preserve_format) for tensor in tensors]  # tracing computes, too
-        with torch.enable_grad():
+        with torch.enable_grad(), closed_graphs():
             graph = make_fx(flat)(*copies)
         _check_deterministic(graph)
         graph.graph.eliminate_dead_code()

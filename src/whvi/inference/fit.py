@@ -123,7 +123,7 @@ def fit(
         start_from(prior, model, likelihood)
     model = with_output(model, output)
     seed = any_whole_number("seed", seed)
-    algorithm, more = in_new_words("fit", algorithm, old)
+    algorithm, more = in_new_words("fit", algorithm, old) if old else (algorithm, [])
     all_callbacks = _callbacks([*callbacks, *more])
     algorithm = SVI() if algorithm is None else algorithm
     if not isinstance(algorithm, Algorithm):

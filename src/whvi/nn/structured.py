@@ -106,12 +106,12 @@ class StructuredLayer(BayesianLayer):
             axes: axes of x between those of the draw and of the groups.
             positions: axes of x after those of the groups.
         """
-        block_axes = len(self.plan.block_shape)
-        values = [
-            _make_room(value_at(cast(Posterior, s), draw, SCALES + i, axes), block_axes, positions)
-            for i, s in enumerate(self.scales)
-        ]
-        fixed = [_make_room(p, block_axes, positions) for p in self.permutations]
+        values = [value_at(cast(Posterior, s), draw, SCALES + i, axes) for i, s in enumerate(self.scales)]
+        fixed = self.permutations if self.structure.permutations else []
+        if positions:
+            values, fixed = (
+                [_make_room(v, len(self.plan.block_shape), positions) for v in vectors] for vectors in (values, fixed)
+            )
         return StructuredMatrix(self.structure, self.plan, values, fixed, shared=self.share_g)
 
     def g_at(self, draw: Draw | None, axes: int = 0, positions: int = 0) -> Tensor:

@@ -27,10 +27,10 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
         stream: which of the layer's random vectors this is.
         axes: axes of the input between those of the draw and the vector's own.
     """
-    if draw is None or isinstance(posterior, Point):
+    if type(posterior) is Point or draw is None or isinstance(posterior, Point):  # the first is quickly asked
         return wide(posterior.mean)
     shape = shape_of(draw)
-    seed, stream = _source(posterior, draw, stream)
+    seed, stream = _source(posterior, draw, stream) if draw.shared else (draw.seed, stream)
     value = posterior.transport(shape, seed, stream * STREAM)
     if axes and shape:
         value = value[(slice(None),) * len(shape) + (None,) * axes]
@@ -42,7 +42,7 @@ def vector_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 
     if draw is None or type(posterior) is not DiagonalGaussian:
         return value_at(posterior, draw, stream, axes)
     shape = shape_of(draw)
-    seed, stream = _source(posterior, draw, stream)
+    seed, stream = _source(posterior, draw, stream) if draw.shared else (draw.seed, stream)
     lead = (*shape, *(1,) * axes) if shape else ()
     return KernelNoise(wide(posterior.mean), wide(posterior.log_std), seed, lead, stream * STREAM)
 
@@ -54,8 +54,7 @@ def bias_at(bias: Posterior | None, draw: Draw | None, axes: int = 0) -> Vector 
 
 def _source(posterior: Posterior, draw: Draw, stream: int) -> tuple[Tensor, int]:
     """Seed and stream of a random vector: the layer's own, or those of the layer that it is shared with."""
-    own = draw.seed, stream
-    return entry_of(posterior, draw.shared, own) if draw.shared else own
+    return entry_of(posterior, draw.shared or {}, (draw.seed, stream))
 
 
 def shape_of(draw: Draw) -> Shape:

@@ -4,6 +4,7 @@ The transform is two matrix products, H_D = H_a kron H_b with a, b about sqrt(D)
 D = m 2^k, the factor of order m is in H_a.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from math import prod
 
@@ -148,6 +149,42 @@ def noisy_bias_backward(dy: Tensor, log_std: Tensor, seed: Tensor, offset: int, 
         return dmean, empty
     moment = (wide * _noise(dy, seed, offset, wide.dtype)).reshape(shape).sum(-2)
     return dmean, moment * log_std.exp()
+
+
+def moments(
+    means: Sequence[Tensor],
+    log_stds: Sequence[Tensor],
+    square: float,
+    variance: float,
+    log_std: float,
+    constant: float,
+    stds: Sequence[Tensor] | None = None,
+) -> Tensor:
+    """Sum of square * m^2 + variance * exp(2 l) + log_std * l over all pairs, plus a constant; stds = exp(l)."""
+    mean, logs = _joined(means), _joined(log_stds)
+    std = logs.exp() if stds is None else _joined(stds)
+    return square * torch.dot(mean, mean) + variance * torch.dot(std, std) + (log_std * logs.sum() + constant)
+
+
+def moments_backward(
+    grad: Tensor,
+    means: Sequence[Tensor],
+    log_stds: Sequence[Tensor],
+    square: float,
+    variance: float,
+    log_std: float,
+    stds: Sequence[Tensor] | None = None,
+) -> list[Tensor]:
+    """Gradients of all means, then of all log_stds; differentiable themselves, to any order, without ``stds``."""
+    by_mean, by_std, by_log_std = (2 * square) * grad, (2 * variance) * grad, log_std * grad
+    stds = [logs.exp() for logs in log_stds] if stds is None else stds
+    return [*(by_mean * mean for mean in means), *(torch.addcmul(by_log_std, by_std * std, std) for std in stds)]
+
+
+def _joined(vectors: Sequence[Tensor]) -> Tensor:
+    """All numbers as one vector."""
+    flat = [vector.reshape(-1) for vector in vectors]
+    return flat[0] if len(flat) == 1 else torch.cat(flat)
 
 
 def _reduced(part: Tensor, operand: Tensor) -> Tensor:

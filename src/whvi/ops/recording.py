@@ -1,6 +1,8 @@
 """How a call is recorded for autograd: as an operator in graphs, as an autograd.Function in eager execution."""
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +28,29 @@ def one_vmap() -> bool:
 def in_graph() -> bool:
     """True where torch.compile or torch.export trace: the graph gets the operator itself, which carries autograd."""
     return torch.compiler.is_compiling() and not transforms_active()
+
+
+_graphs = threading.local()
+"""Its ``closed``, if true, says that graphs which are being made in this thread have their gradients in them."""
+
+
+@contextmanager
+def closed_graphs() -> Iterator[None]:
+    """A block in which the graphs that are made (make_fx) hold their gradients: nobody will differentiate them.
+
+    Operators without a gradient of their own may then be in them.
+    """
+    before, _graphs.closed = getattr(_graphs, "closed", False), True
+    try:
+        yield
+    finally:
+        _graphs.closed = before
+
+
+def in_closed_graph() -> bool:
+    """True where such a graph is being made, and nothing else goes on."""
+    closed: bool = getattr(_graphs, "closed", False)
+    return closed and not (torch.compiler.is_compiling() or transforms_active() or forward_mode_active())
 
 
 def record(function: type[torch.autograd.Function], *args: Any) -> Any:

@@ -3,6 +3,7 @@
 Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of T terms, C
 columns and K blocks; the result is the sum over terms and columns.
 Those of the bias begin with the axes of seed: y (groups..., rows..., N), mean and log_std (groups..., N).
+``product`` is the two one after the other. ``product`` and ``moments`` record no gradient: what calls them does.
 The public functions in ``transform``, ``chain``, ``bias`` and ``noise`` add checks, broadcasting, autograd
 and vmap.
 
@@ -10,11 +11,13 @@ In graphs (torch.compile, torch.export) an operator carries autograd. Eager exec
 calls the operator below autograd, because a Python autograd kernel costs half as much again as a small product.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from whvi.errors import UnsupportedError
 from whvi.ops import canonical, fallback, native
@@ -25,6 +28,12 @@ _CHAIN = (
     "SymInt offset, SymInt[] lead, SymInt groups, SymInt rows, SymInt terms, SymInt columns, SymInt blocks, "
     "int varies, float scale"
 )
+_PRODUCT = (
+    "Tensor x, Tensor? s1, Tensor? s2, Tensor mean, Tensor log_std, Tensor bias_mean, Tensor bias_log_std, "
+    "Tensor seed, Tensor bias_seed, int offset, int[] lead, int groups, int rows, int terms, int columns, int blocks, "
+    "int varies, float scale, int bias_offset, bool stacked"
+)
+_MOMENTS = "Tensor[] means, Tensor[] log_stds, float square, float variance, float log_std"
 SCHEMAS = {
     "fwht": "(Tensor x, float scale) -> Tensor",
     "fwht_out": "(Tensor x, float scale, Tensor(a!) out) -> ()",
@@ -33,11 +42,34 @@ SCHEMAS = {
     "chain_backward": f"(Tensor dy, {_CHAIN}, int needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     "noisy_bias": "(Tensor y, Tensor mean, Tensor log_std, Tensor seed, SymInt offset) -> Tensor",
     "noisy_bias_backward": "(Tensor dy, Tensor log_std, Tensor seed, SymInt offset, int needs) -> (Tensor, Tensor)",
+    "moments": f"({_MOMENTS}, float constant) -> Tensor",
+    "moments_backward": f"(Tensor grad, {_MOMENTS}) -> Tensor[]",
+    "product": f"({_PRODUCT}) -> Tensor",
+    "product_backward": f"(Tensor dy, {_PRODUCT}, int needs) -> ({', '.join(['Tensor'] * 7)})",
 }
 
 _library = torch.library.Library("whvi", "DEF")
 for _name, _schema in SCHEMAS.items():
     _library.define(_name + _schema)
+
+
+def _product(*args: Any) -> Tensor:
+    """``chain`` with its noise, cut to the features of the bias, and ``noisy_bias``."""
+    x, s1, s2, mean, log_std, bias_mean, bias_log_std, seed, bias_seed, *call, bias_offset, stacked = args
+    y = chain(x, s1, mean, s2, log_std.exp(), seed, *call)
+    y = y.flatten(-2) if stacked else y
+    return noisy_bias(y[..., : bias_mean.shape[-1]], bias_mean, bias_log_std, bias_seed, bias_offset)
+
+
+def _product_backward(dy: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    """Gradients of x, s1, mean, s2 and log_std, then of the bias; what a bit of ``needs`` does not ask for is empty."""
+    x, s1, s2, mean, log_std, _, bias_log_std, seed, bias_seed, *call, bias_offset, _, needs = args
+    of_bias = noisy_bias_backward(dy, bias_log_std, bias_seed, bias_offset, needs >> 5)
+    shape = (*call[1], x.shape[-1])
+    missing = prod(shape[dy.ndim - 1 :]) - dy.shape[-1]  # what was cut off had no part in the result
+    std = log_std.exp()
+    *parts, dstd = chain_backward(pad(dy, (0, missing)).reshape(shape), x, s1, mean, s2, std, seed, *call, needs & 31)
+    return *parts, dstd * std if needs & 16 else dstd, *of_bias
 
 
 def _install(backend: Any, key: str, chain: Callable[..., Any], chain_backward: Callable[..., Any]) -> None:
@@ -54,6 +86,10 @@ def _install(backend: Any, key: str, chain: Callable[..., Any], chain_backward: 
         "chain_backward": canonical.backward(chain_backward),
         "noisy_bias": fallback.noisy_bias,
         "noisy_bias_backward": fallback.noisy_bias_backward,
+        "moments": fallback.moments,
+        "moments_backward": fallback.moments_backward,
+        "product": _product,
+        "product_backward": _product_backward,
     }
     for name, kernel in kernels.items():
         _library.impl(name, kernel, key)
@@ -87,9 +123,12 @@ def _fake_chain(x: Tensor, *rest: Any) -> Tensor:
 
 
 def _fake_chain_backward(dy: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    operands, needs = rest[:5], rest[-1]
+    return _fake_gradients(rest[:5], rest[-1])
+
+
+def _fake_gradients(operands: Sequence[Any], needs: int) -> tuple[Tensor, ...]:
     return tuple(
-        rest[2].new_empty(0)
+        operands[2].new_empty(0)
         if operand is None or not needs >> i & 1
         else torch.empty_like(operand, memory_format=torch.contiguous_format)
         for i, operand in enumerate(operands)
@@ -108,6 +147,24 @@ def _fake_noisy_bias_backward(
         for i in range(2)
     )
     return mean, std
+
+
+def _fake_product(x: Tensor, *rest: Any) -> Tensor:
+    bias, lead, stacked = rest[4], rest[9], rest[-1]
+    return x.new_empty(*(lead[:-1] if stacked else lead), bias.shape[-1])
+
+
+def _fake_product_backward(dy: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    x, s1, s2, *others = rest[:7]
+    return _fake_gradients((x, s1, others[0], s2, *others[1:]), rest[-1])
+
+
+def _fake_moments(means: list[Tensor], *rest: Any) -> Tensor:
+    return means[0].new_empty(())
+
+
+def _fake_moments_backward(grad: Tensor, means: list[Tensor], log_stds: list[Tensor], *rest: Any) -> list[Tensor]:
+    return [torch.empty_like(vector, memory_format=torch.contiguous_format) for vector in (*means, *log_stds)]
 
 
 for _name in SCHEMAS:
@@ -152,3 +209,8 @@ chain: Callable[..., Tensor] = _direct("chain")
 chain_backward: Callable[..., tuple[Tensor, ...]] = _direct("chain_backward")
 noisy_bias: Callable[..., Tensor] = _direct("noisy_bias")
 noisy_bias_backward: Callable[..., tuple[Tensor, Tensor]] = _direct("noisy_bias_backward")
+# No tracer gets here, and these have no kernel for autograd that would have to be passed by.
+product: Callable[..., Tensor] = torch.ops.whvi.product.default
+moments: Callable[..., Tensor] = torch.ops.whvi.moments.default
+moments_backward: Callable[..., list[Tensor]] = torch.ops.whvi.moments_backward.default
+product_backward: Callable[..., tuple[Tensor, ...]] = torch.ops.whvi.product_backward.default

@@ -11,12 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whvi.ops.moments import moments
 from whvi.ops.precision import full_precision
 from whvi.ops.recording import record
 from whvi.ops.torch_private import watched
-
-_SHORT = 1 << 15
-"""Numbers of all vectors up to which a copy costs less than further operations."""
 
 
 def gaussian(
@@ -64,41 +62,8 @@ def diagonals(means: Sequence[Tensor], log_stds: Sequence[Tensor], variance: flo
 
     = (|m|^2 + |exp(l)|^2) / (2 variance) - sum(l) + n (log(variance) - 1) / 2.
     """
-    flat = [[vector.flatten() for vector in vectors] for vectors in (means, log_stds)]
-    size = sum(map(len, flat[0]))
-    short = size <= _SHORT
-    if short:  # a network has many short vectors, and there the number of operations costs
-        flat = [[torch.cat(vectors)] for vectors in flat]
-    total: Tensor | float = 0.5 * size * (log(variance) - 1.0)
-    for mean, log_std in zip(*flat, strict=True):
-        total = total + (
-            _pair(mean, log_std, variance) if short or watched() else record(_Pair, mean, log_std, variance)
-        )
-    assert isinstance(total, Tensor)
-    return total
-
-
-def _pair(mean: Tensor, log_std: Tensor, variance: float) -> Tensor:
-    """What depends on one pair of flat vectors."""
-    std = log_std.exp()
-    return (torch.dot(mean, mean) + torch.dot(std, std)) * (0.5 / variance) - log_std.sum()
-
-
-class _Pair(torch.autograd.Function):
-    """``_pair`` in fewer passes on the way back, over vectors as long as a layer's weights."""
-
-    @staticmethod
-    def forward(ctx: Any, mean: Tensor, log_std: Tensor, variance: float) -> Tensor:
-        ctx.save_for_backward(mean, log_std)
-        ctx.variance = variance
-        return _pair(mean, log_std, variance)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        (mean, log_std), variance = ctx.saved_tensors, ctx.variance
-        by_square = grads[0] / variance
-        by_log_std = (2 * log_std).exp() * by_square - grads[0]
-        return by_square * mean, by_log_std, None
+    size = sum([mean.numel() for mean in means])
+    return moments(means, log_stds, 0.5 / variance, 0.5 / variance, -1.0, 0.5 * size * (log(variance) - 1.0))
 
 
 def matrix_gaussian(mean: Tensor, row_root: Tensor, column_root: Tensor, variance: float) -> Tensor:

@@ -82,7 +82,7 @@ class StructuredMatrix:
             return add_bias(self._contract(value_of(g), x).to(x.dtype), bias)
         matrix, g, vectors = self._summed(g, x) if plan.summed else (self, self._laid_out(g), self._pieces(x))
         stacked = plan.blocks > 1 or plan.summed
-        if self._is_core() and not _plain(g):
+        if self.structure.core and not _plain(g):
             s1, s2 = matrix._core_scales()
             y = product(vectors, s1, g, s2, bias, stacked=stacked, summed=plan.summed, features=plan.out_features)
             return y.to(x.dtype)
@@ -95,15 +95,15 @@ class StructuredMatrix:
         missing = plan.columns * plan.size - plan.in_features
         if missing:
             x = pad(x, (0, missing))
+        if plan.blocks == plan.terms == 1:
+            return x
         alike = not (self.scales or self.permutations) and self.shared  # nothing tells the blocks apart
         rows = plan.rows if alike else 1
         if plan.summed:
             pieces: Tensor = x.unflatten(-1, (1, plan.columns, 1, plan.size))
             return pieces.expand(*x.shape[:-1], plan.terms if alike else 1, plan.columns, rows, plan.size)
-        if plan.blocks > 1:
-            x = x.unsqueeze(-2)
-            return x.expand(*x.shape[:-2], rows, plan.size) if alike else x
-        return x
+        x = x.unsqueeze(-2)
+        return x.expand(*x.shape[:-2], rows, plan.size) if alike else x
 
     def _summed(self, g: Vector, x: Tensor) -> tuple["StructuredMatrix", Vector, Tensor]:
         """All vectors with axes of terms, columns and blocks, (..., T, C, K, D), with 1 where they are the same."""
@@ -159,7 +159,7 @@ class StructuredMatrix:
 
         W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D) for the structures [S] H G H [S]; others are refused.
         """
-        if not self._is_core():
+        if not self.structure.core:
             raise UnsupportedError(f"the entries of W are not those of H g times scales for {self.structure.word!r}")
         if split(self.plan.size)[0] > 1:
             raise UnsupportedError(
@@ -218,10 +218,6 @@ class StructuredMatrix:
         outer, inner = self.structure.outer, self.structure.inner
         return None if outer is None else self.scales[outer], None if inner is None else self.scales[inner]
 
-    def _is_core(self) -> bool:
-        """True when W is a fused core and nothing else."""
-        return self.structure.fused and not self.structure.before and not self.structure.after
-
     def _steps(self, steps: tuple[Step, ...], x: Tensor) -> Tensor:
         for step in steps:
             if isinstance(step, Permutation):
@@ -236,6 +232,8 @@ class StructuredMatrix:
     def _laid_out(self, g: Vector) -> Vector:
         """g with an axis for the blocks, where there are several; noise with all axes that it is drawn over."""
         plan = self.plan
+        if self.structure.fused and len(plan.block_shape) == 1:
+            return g
         one_for_all = plan.blocks > 1 and self.shared
         if isinstance(g, KernelNoise) and not self.structure.fused:
             g = g.value()

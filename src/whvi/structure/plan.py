@@ -1,6 +1,6 @@
 """How a weight of any shape is laid onto square blocks whose side is the order of a Hadamard matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
 from whvi.annotations import checked
@@ -34,31 +34,28 @@ class Plan:
     columns: int = 1
     """C, the number of blocks beside each other; blocks are numbered down the first column, then the next."""
 
-    @property
-    def block_shape(self) -> tuple[int, ...]:
-        """Shape of one vector for each block of each term: ``([T,] [K,] D)``, without the axis of a single one."""
-        blocks = () if self.blocks == 1 else (self.blocks,)
-        return (*self.term_shape, *blocks, self.size)
+    term_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """(T), or () for a single term."""
+    shared_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Shape of one vector for all blocks of a term: ``([T,] D)``."""
+    block_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Shape of one vector for each block of each term: ``([T,] [K,] D)``, without the axis of a single one."""
+    rows: int = field(init=False, repr=False, compare=False)
+    """How many blocks are on top of each other."""
+    summed: bool = field(init=False, repr=False, compare=False)
+    """True when an output is a sum over terms, or over blocks beside each other."""
 
-    @property
-    def shared_shape(self) -> tuple[int, ...]:
-        """Shape of one vector for all blocks of a term: ``([T,] D)``."""
-        return (*self.term_shape, self.size)
-
-    @property
-    def rows(self) -> int:
-        """How many blocks are on top of each other."""
-        return self.blocks // self.columns
-
-    @property
-    def summed(self) -> bool:
-        """True when an output is a sum over terms, or over blocks beside each other."""
-        return self.terms * self.columns > 1
-
-    @property
-    def term_shape(self) -> tuple[int, ...]:
-        """(T), or () for a single term."""
-        return () if self.terms == 1 else (self.terms,)
+    def __post_init__(self) -> None:
+        terms, blocks = (() if number == 1 else (number,) for number in (self.terms, self.blocks))
+        found = {
+            "term_shape": terms,
+            "shared_shape": (*terms, self.size),
+            "block_shape": (*terms, *blocks, self.size),
+            "rows": self.blocks // self.columns,
+            "summed": self.terms * self.columns > 1,
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)  # the class is frozen
 
 
 @checked

@@ -40,6 +40,10 @@ class Structure:
     """Scale on the left of a fused core, if there is one."""
     inner: int | None = field(init=False, repr=False, default=None)
     """Scale on the right of a fused core, if there is one."""
+    permutations: int = field(init=False, repr=False)
+    """Number of letters P."""
+    core: bool = field(init=False, repr=False)
+    """True when W is a fused core and nothing else."""
     before: tuple[Step, ...] = field(init=False, repr=False)
     """The factors of B outside the core, as in ``right``."""
     after: tuple[Step, ...] = field(init=False, repr=False)
@@ -54,13 +58,10 @@ class Structure:
                 found["outer"], after = after[0], after[1:]
             if before and isinstance(before[-1], int):
                 found["inner"], before = before[-1], before[:-1]
+        found["permutations"] = self.word.count("P")
+        found["core"] = found["fused"] and not after and not before
         for name, value in {**found, "before": before, "after": after}.items():
             object.__setattr__(self, name, value)  # the class is frozen
-
-    @property
-    def permutations(self) -> int:
-        """Number of letters P."""
-        return self.word.count("P")
 
 
 def parse(word: str) -> Structure:
