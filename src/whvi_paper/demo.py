@@ -20,7 +20,7 @@ PROCESSES = 2
 
 
 def run(out: Path, profile: str = "quick", processes: int = PROCESSES) -> Path:
-    """Fit five networks to generated data, draw what they hold for likely, print a table; the path of the picture.
+    """Fit five networks to generated data, draw what they predict, print a table; the path of the picture.
 
     Records stay in ``out``: a second run takes what the first one computed.
     """
@@ -37,14 +37,14 @@ def run(out: Path, profile: str = "quick", processes: int = PROCESSES) -> Path:
     atomic.write_bytes(picture, image.getvalue())
     page = write_html([exhibits.show(toy.NAME, store, profile)], out / "demo.html")
     tell(store.records(jobs), console)
-    console.print(f"page: {page}", highlight=False, soft_wrap=True)
+    console.print(f"page to look at or to send, one file: {page}", highlight=False, soft_wrap=True)
     return picture
 
 
 def tell(records: list[Record], console: Console) -> None:
-    """The short table at the end."""
+    """The short table at the end, and what it says in a sentence."""
     near = toy.distances(records)
-    table = Table(title="how near each method comes to SGHMC")
+    table = Table(title="a curve seen at noisy points, with a gap: how near each method comes to SGHMC")
     for head in ("method", "parameters", "distance to SGHMC", "seconds"):
         table.add_column(head, justify="left" if head == "method" else "right")
     for one in records:
@@ -54,4 +54,23 @@ def tell(records: list[Record], console: Console) -> None:
         table.add_row(label(method), count, distance, f"{one['wall_seconds']:.0f}")
     info = kernel_info()
     console.print(table)
+    console.print(conclusion(near, {one["inputs"]["method"]: one["results"]["parameters"] for one in records}))
     console.print(f"kernel: {info.backend} {info.isa or ''}; {info.reason}", highlight=False)
+
+
+def conclusion(near: dict[str, float], parameters: dict[str, int]) -> str:
+    """Which method is nearest to samples of the exact posterior, and which needs the fewest parameters.
+
+    >>> print(conclusion({"g-whvi": 0.2, "mfg": 0.1}, {"g-whvi": 1541, "mfg": 33795, "sghmc": 17000}))
+    SGHMC samples the exact posterior. Nearest to it: MFG (0.100).
+    Smallest: G-WHVI (0.200), with 1,541 parameters where MFG has 33,795.
+    """
+    if not near:
+        return "SGHMC samples the exact posterior; no other method was run."
+    nearest, smallest = min(near, key=near.__getitem__), min(near, key=parameters.__getitem__)
+    largest = max(near, key=parameters.__getitem__)
+    size, rest = f"{parameters[smallest]:,} parameters", f"{label(largest)} has {parameters[largest]:,}"
+    return (
+        f"SGHMC samples the exact posterior. Nearest to it: {label(nearest)} ({near[nearest]:.3f}).\n"
+        f"Smallest: {label(smallest)} ({near[smallest]:.3f}), with {size} where {rest}."
+    )
