@@ -25,7 +25,7 @@ class Network(nn.Module):
 
     def __init__(self, optimize: int) -> None:
         super().__init__()
-        names: dict[str, Any] = {"__name__": __name__}
+        names: dict[str, Any] = {"__name__": "other_python"}  # also where this file is the program
         exec(compile(SOURCE, "network.py", "exec", optimize=optimize), names)
         self.first, self.activation, self.last = WHVILinear(3, 4), names["shrink"], nn.Linear(4, 1)
 
