@@ -34,7 +34,7 @@ def texts(block: Any) -> dict[str, list[str]]:
     return {row[0].text: [cell.text for cell in row[1:]] for row in block.rows}
 
 
-@pytest.mark.parametrize("method", ["ensemble", "gp", "boosting", "ngboost"])
+@pytest.mark.parametrize("method", ["gp", "boosting", "ensemble", "ngboost"])
 def test_a_rival_learns_and_says_how_sure_it_is(method: str) -> None:
     if method == "ngboost":
         pytest.importorskip("ngboost")
