@@ -55,7 +55,7 @@ class Variant:
 
 
 VARIANTS = {
-    "version 0.2": Variant(steps=3_000, batch_size=256, rate=2e-2, warm_up=0.0),
+    "earlier defaults": Variant(steps=3_000, batch_size=256, rate=2e-2, warm_up=0.0),
     "T = 1": Variant(steps=10_000, batch_size=32),
     "T = 1, narrow, rate 2e-2": Variant(steps=10_000, batch_size=32, rate=2e-2, narrower=10.0),
     "T = 1, narrow, rate 2e-2, constant noise": Variant(1, "constant", 10_000, 32, 2e-2, 10.0),
