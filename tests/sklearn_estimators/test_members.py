@@ -13,7 +13,8 @@ from whvi.inference import member_seeds
 from whvi.likelihoods import Gaussian, Likelihood
 from whvi.sklearn import WHVIClassifier, WHVIRegressor, base
 from whvi.sklearn.calibration import squares_of
-from whvi.sklearn.held_out import apart
+from whvi.sklearn.held_out import apart, held_out
+from whvi.sklearn.parameters import checked
 from whvi.sklearn.training import Training, TrainingData, make_network, train
 
 QUICK: dict[str, Any] = {"hidden_layer_sizes": (16,), "max_steps": 60, "learning_rate": 0.05, "random_state": 0}
@@ -136,3 +137,14 @@ def test_a_member_does_not_see_the_rows_that_it_leaves_out(monkeypatch: pytest.M
         left = rows[~apart(len(X), 0.1, model.seed_, part)]
         np.testing.assert_allclose(data.x.numpy(), model.x_scaling_.forward(left), rtol=1e-5, atol=1e-6)
     assert len(seen) == 2
+
+
+def test_in_large_tables_all_members_leave_out_the_same_few_rows() -> None:
+    parameters = checked(WHVIRegressor(n_members=4))
+    (common,) = held_out(60_000, parameters, 4, seed=0)
+    assert common.sum() == 1000
+    each = held_out(40_000, parameters, 4, seed=0)
+    assert [int(one.sum()) for one in each] == [250] * 4
+    assert np.sum(each, axis=0).max() == 1
+    (none,) = held_out(99, parameters, 4, seed=0)
+    assert not none.any()

@@ -12,18 +12,23 @@ LEAST_APART = 10
 """Rows to calibrate by; with fewer, predictions stay as they are."""
 MOST_APART = 1_000
 """Rows that members together leave out to calibrate by, at most: the spread is one number."""
+FEW = 0.02
+"""Of the rows: no loss if no member learns from them."""
 
 
 def held_out(rows: int, parameters: Parameters, members: int, seed: int) -> list[NDArray[np.bool_]]:
     """Which rows are not trained on, (N,) of truth values: of each member, or one for all; none unless needed.
 
-    To calibrate, each member leaves out rows of its own, so that the others learn from them.
+    To calibrate, each member leaves out rows of its own, so that the others learn from them. In large tables all leave
+    out the same few, so that there is one copy of the rest.
     """
     share = parameters.validation_fraction
     if parameters.early_stopping:
         return [apart(rows, share, seed)]
     if not parameters.calibrate or share * rows < LEAST_APART:
         return [np.zeros(rows, dtype=bool)]
+    if FEW * rows >= MOST_APART:
+        return [apart(rows, min(share, MOST_APART / rows), seed)]
     share = min(share, MOST_APART / (members * rows))
     return [apart(rows, share, seed, part) for part in range(members)]
 

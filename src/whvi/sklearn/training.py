@@ -130,10 +130,11 @@ class TrainingData:
 def fit_members(members: Sequence[Member], data: Sequence[TrainingData], settings: "Training", **options: Any) -> Fit:
     """Fit a network, or several at once, in place, each to its own rows; these count by their weights."""
     models, likelihoods = [model for model, _ in members], [likelihood for _, likelihood in members]
-    pairs = [(one.x, one.y) for one in data]
-    if not all(bool((one.weight == 1.0).all()) for one in data):
+    weighted = not all(bool((one.weight == 1.0).all()) for one in data)
+    if weighted:
         likelihoods = [Weighted(one) for one in likelihoods]
-        pairs = [(one.x, with_weights(one.y, one.weight)) for one in data]
+    targets = {id(one): with_weights(one.y, one.weight) if weighted else one.y for one in data}
+    pairs = [(one.x, targets[id(one)]) for one in data]  # members with the same rows share them
     options |= {"batch_size": settings.batch_size, "compile": settings.compiles(options["steps"])}
     if len(members) == 1:
         return fit(models[0], likelihoods[0], pairs[0], seed=settings.seed, **options)
