@@ -84,7 +84,7 @@ def test_tables_say_how_many_splits_there_are_and_rank_whole_rows() -> None:
     rows = texts(rmse)
     assert rows["yacht"][:2] == ["2.00 (1.41)\n2 of 20 splits", "2.00\n1 of 20 splits"]
     assert rows["boston"] == ["–", "2.40\n1 of 20 splits", *["–"] * 4]
-    assert rows["mean rank"] == ["1.00", "1.00", "3.00", "4.00", "5.00", "6.00"]  # means of 2, 2, 3, 4, 5, 6
+    assert rows["mean rank"] == ["1.00", "2.00", "3.00", "4.00", "5.00", "6.00"]  # of split 0, which all have
     assert texts(published)["boston"] == ["2.40", "2.40", "2.54", "6.11", "2.55", "2.62", "2.400", "2.900"]
     assert "at or below every published MNLL on 1 of 2 sets" in shown.text
     assert "RMSE of MC dropout on 1, and their 90 % intervals hold 88 to 92 % on 2" in shown.text
