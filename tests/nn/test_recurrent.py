@@ -14,6 +14,8 @@ from torch.nn.utils.rnn import pack_padded_sequence
 import whvi
 from whvi.adapters import merge, unload
 from whvi.errors import WhviError
+from whvi.inference import fit_replicas
+from whvi.likelihoods import Gaussian
 from whvi.nn import WHVIGRU, WHVILSTM
 from whvi.nn.model import bayesian_layers
 from whvi.nn.recurrent import RECURRENT, Recurrent
@@ -147,3 +149,10 @@ def test_adapters(kind: type[nn.RNNBase]) -> None:
     unload(model)
     assert type(model) is kind
     assert torch.equal(model(x)[0], before)
+
+
+def test_several_models_at_once_are_refused() -> None:
+    x = torch.randn(4, 3, 5)
+    models = [nn.Sequential(WHVILSTM(5, 6, batch_first=True)) for _ in range(2)]
+    with pytest.raises(WhviError, match="no batching rule for LSTM"):
+        fit_replicas(models, [Gaussian(6, positions=1) for _ in models], [(x, x.repeat(1, 1, 2)[..., :6])] * 2, steps=1)

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from whvi.errors import UnsupportedError
 from whvi.nn.base import BayesianLayer
 from whvi.nn.draws import Draws
 from whvi.nn.linear import WHVILinear
 from whvi.nn.parts import in_precision_of
 from whvi.nn.stand_in import Standing, draws_of_call, parts_of_call
-from whvi.ops.torch_private import flat_weights
+from whvi.ops.torch_private import flat_weights, vmap_levels
 
 SIZES = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size")
 """Arguments of torch's recurrent networks."""
@@ -139,6 +140,11 @@ def run(
         layers: those that draw.
         weights: all of them at draws; with S draws those that draw have S in front.
     """
+    if vmap_levels():
+        raise UnsupportedError(
+            f"torch has no batching rule for {type(plain).__name__}, so models with one cannot be trained at once; "
+            "fit them one by one with whvi.fit"
+        )
     packed = isinstance(x, PackedSequence)
     data = x.data if packed else x
     axis = 0 if plain.batch_first else 1
