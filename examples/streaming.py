@@ -30,7 +30,7 @@ def score(model: WHVIRegressor) -> str:
 
 
 X_test, y_test = measure(1000)
-settings = {"hidden_layer_sizes": (64, 64), "max_steps": STEPS, "random_state": 0}
+settings = {"hidden_layer_sizes": (64, 64), "n_members": 1, "max_steps": STEPS, "random_state": 0}
 stream = WHVIRegressor(**settings)
 head = f"{'RMSE':>8}{'MNLL':>8}{'90 %':>8}"
 lines = [f"{'':10}{'all parts so far':>24}{'the last part alone':>24}", f"{'rows seen':10}{head}{head}"]
