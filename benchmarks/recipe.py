@@ -114,6 +114,9 @@ VARIANTS = {
     f"T = 4, {_FIFTH}, q(g) starts 10 times narrower, rate 2e-2": Variant(
         rate=2e-2, warm_up=0.2, narrower=10.0, layer=whvi(terms=4)
     ),
+    f"T = 4, {_FIFTH}, q(g) starts 10 times narrower, rate 2e-2, inferred scales": Variant(
+        rate=2e-2, warm_up=0.2, narrower=10.0, layer=whvi(terms=4, scales="diagonal")
+    ),
     f"T = 4, {_FIFTH}, own g for each block": Variant(warm_up=0.2, layer=whvi(terms=4, share_g=False)),
     f"T = 4, {_FIFTH}, prior of the last layer N(0, 1 / inputs)": Variant(
         warm_up=0.2, layer=whvi(terms=4), last=mean_field
