@@ -38,18 +38,20 @@ def fit(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the model and its report. Default: model.")
     ] = None,
-    test_share: Annotated[float | None, typer.Option(help="Share of rows that judge the model. Default: 0.2.")] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given again.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings in TOML; options given here win.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Of training. Default: a number that suits the rows.")] = None,
+    test_share: Annotated[
+        float | None, typer.Option(help="Share of rows held out to judge the model. Default: 0.2.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be given several times.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings; options override it.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps. Default: a number that suits the rows.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Units of each hidden layer. Default: 128,128.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same model. Default: 0.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. Default: 0.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the model in --out.")] = False,
 ) -> None:
     """Fit a model that predicts a column of a table, with calibrated uncertainty.
 
-    Says what it made of each column, holds some rows out to judge the model, and writes a folder with the model
-    and report.html.
+    Says what each column was taken for, and holds rows out to judge the model.
+    Writes a folder with the model and report.html.
     """
     options = {"target": target, "task": task, "out": out, "test_share": test_share, "drop": drop or None,
                "steps": steps, "hidden": hidden, "seed": seed}  # fmt: skip
@@ -96,8 +98,8 @@ def predict(
 ) -> None:
     """Predict new rows with a fitted model: mean and interval, or class and probabilities.
 
-    One line for each row, in the same order. Regression: mean, std and the ends of an interval. Classification: the
-    class, the probability of each class, and the entropy.
+    One line for each row, in the same order. Regression: mean, std and interval.
+    Classification: class, the probability of each class, and the entropy.
     """
     with friendly():
         from rich.console import Console

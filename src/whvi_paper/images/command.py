@@ -38,7 +38,7 @@ def train(
     validation: Annotated[
         bool, typer.Option("--validation", help="Measure on the last tenth of the training images, not on test images.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the start, of batches and of noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -51,8 +51,8 @@ def train(
 ) -> None:
     """Train a convolutional network on images and measure it on held-out images.
 
-    There is a checkpoint after each epoch and at Ctrl-C; the same command resumes from it. Several processes share each
-    batch under torchrun: torchrun --nproc-per-node 2 --no-python whvi train alexnet
+    There is a checkpoint after each epoch and at Ctrl-C; the same command resumes.
+    Several processes: torchrun --nproc-per-node 2 --no-python whvi train alexnet
     """
     from whvi.inference.distributed import launched, team
     from whvi_paper.cli import stoppable
