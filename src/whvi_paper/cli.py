@@ -82,10 +82,10 @@ def reproduce(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the page that is made, and for checkpoints.")
     ] = Path("out/paper"),
-    processes: Annotated[
-        int | None, typer.Option(help="Jobs at once. Default: one for each core.", min=1)
-    ] = None,
-    threads: Annotated[int, typer.Option(help="Threads of each process; convolutional networks gain by several.", min=1)] = 1,
+    processes: Annotated[int | None, typer.Option(help="Jobs at once. Default: one for each core.", min=1)] = None,
+    threads: Annotated[
+        int, typer.Option(help="Threads of a process; convolutional networks gain by several.", min=1)
+    ] = 1,
     backend: Annotated[str, typer.Option(help="loky (processes of this machine), sequential, ray or dask.")] = "loky",
     only: Annotated[
         list[str] | None,
