@@ -94,6 +94,7 @@ def test_requirements_name_the_floors_that_the_build_assumes() -> None:
         ("docs/adapters.md", ["adapters.py", "--table"]),
         ("docs/convert.md", ["adapters.py", "--ways"]),
         ("docs/architectures.md", ["architectures.py", "--table"]),
+        ("docs/adapters.md", ["language.py", "--table"]),
         ("docs/estimators.md", ["estimators.py", "--table"]),
         ("docs/tutorials/active-learning.md", ["active_learning.py", "--table"]),
     ],
