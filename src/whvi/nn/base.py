@@ -8,12 +8,13 @@ from torch import Tensor, nn
 
 from whvi.annotations import checked_but
 from whvi.errors import ArgumentError, DtypeError, InputTypeError, UnsupportedError
-from whvi.nn.draws import FRESH, Draw, PartsError, Shape, entry_of, fixed_draws
+from whvi.nn.draws import FRESH, Draw, PartsError, Shape, entry_of, fixed_draws, is_fresh
 from whvi.nn.moments import Stage
 from whvi.nn.ties import check_alone, note_user
 from whvi.nn.vectors import BIAS, repeated, value_at
 from whvi.ops import draw_seed
 from whvi.ops.checks import check_shape
+from whvi.ops.precision import autocast_is_on
 from whvi.posterior import Posterior, Prior, each_kl, total_kl
 
 
@@ -111,7 +112,7 @@ class BayesianLayer(nn.Module, ABC):
         x = autocast(x)
         fixed = fixed_draws()
         draw = FRESH if fixed is None else entry_of(self, fixed, FRESH)
-        if draw is FRESH:
+        if is_fresh(draw):
             if self._may_share:
                 check_alone(self)
             draw = Draw(draw_seed(device=x.device), None if self.draws == "example" else ())
@@ -144,6 +145,6 @@ def as_laid_out(y: Tensor, x: Tensor, feature_axes: int) -> Tensor:
 def autocast(x: Tensor) -> Tensor:
     """x in the precision of ``torch.autocast``, where that is on; as for nn.Linear, float64 stays."""
     kind = x.device.type
-    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64:
+    if autocast_is_on(kind) and x.dtype != torch.float64:
         return x.to(torch.get_autocast_dtype(kind))
     return x

@@ -30,8 +30,13 @@ class Draw(NamedTuple):
     """Random vectors that an earlier layer of the model has too, with the seed and the stream that they have there."""
 
 
-FRESH = Draw(torch.empty((), dtype=torch.int64, device="meta"))
+FRESH = Draw(torch.empty((), dtype=torch.int64, device="meta"), rows=0)
 """Stands for a draw that is still to be made."""
+
+
+def is_fresh(draw: Draw | None) -> bool:
+    """Whether a draw is still to be made; not by identity, which torch.compile of torch 2.10 cannot trace."""
+    return draw is not None and draw.rows == 0
 
 
 class PartsError(ShapeError):

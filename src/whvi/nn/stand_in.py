@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from whvi.nn.base import BayesianLayer
-from whvi.nn.draws import FRESH, Draw, Draws, PartsError, entry_of, fixed_draws, fixing
+from whvi.nn.draws import FRESH, Draw, Draws, PartsError, entry_of, fixed_draws, fixing, is_fresh
 from whvi.nn.ties import check_alone
 from whvi.ops import draw_seed
 
@@ -49,7 +49,7 @@ def draws_of_call(layers: Iterable[BayesianLayer], sequences: int) -> dict[nn.Mo
     draws: dict[nn.Module, Draw | None] = {}
     for layer in layers:
         draws[layer] = entry_of(layer, fixed, FRESH)
-        if draws[layer] is FRESH:
+        if is_fresh(draws[layer]):
             check_alone(layer)
             draws[layer] = layer.draw()
     return draws
