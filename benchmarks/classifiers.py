@@ -84,16 +84,16 @@ def stored() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
 
 
 def show() -> str:
-    """The record as tables in Markdown: means over splits, and how many there are."""
+    """The record as tables in Markdown: means over the splits that all methods with numbers have."""
     lines = []
     for metric, digits in METRICS.items():
         lines += [f"| {metric} | splits | " + " | ".join(METHODS) + " |", "| --- |" + " --- |" * (len(METHODS) + 1)]
         for name in (one for one in DATASETS if one in stored()):
             rows = stored()[name]
-            counts = sorted({len(splits) for splits in rows.values()})
-            values = {one: fmean(split[metric] for split in splits.values()) for one, splits in rows.items()}
+            common = set.intersection(*(set(splits) for splits in rows.values()))
+            values = {one: fmean(splits[index][metric] for index in common) for one, splits in rows.items() if common}
             cells = [f"{values[one]:.{digits}f}" if one in values else "–" for one in METHODS]
-            lines.append(f"| {name} | {' to '.join(map(str, counts))} | {' | '.join(cells)} |")
+            lines.append(f"| {name} | {len(common)} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 
