@@ -154,7 +154,7 @@ def _several(origin: type, inner: Sequence[Any]) -> Kind:
     """Of a sequence, whose items are looked at, or of what can only be gone through."""
     fixed = origin is tuple and not (len(inner) == 2 and inner[1] is ...)
     kinds = [kind_of(part) for part in (inner if fixed else inner[:1])]
-    what = f"({', '.join(kind.words for kind in kinds)})" if fixed else f"a sequence, each item {kinds[0].words}"
+    what = f"({', '.join(kind.words for kind in kinds)})" if fixed else f"a sequence (each item {kinds[0].words})"
 
     text = origin is Iterable and kinds[0].typed("")
 
@@ -194,7 +194,8 @@ def _is_number(value: object) -> bool:
 
 
 def _is_finite(value: Any) -> bool:
-    return not isinstance(value, Real) or bool(-_LARGEST <= value <= _LARGEST)  # type: ignore[operator]
+    plain = value.item() if isinstance(value, np.generic) else value  # float16 could not be compared
+    return not isinstance(plain, Real) or bool(-_LARGEST <= plain <= _LARGEST)  # type: ignore[operator]
 
 
 _FITS = " that fits in 64 bits"

@@ -288,7 +288,7 @@ def test_names_choose() -> None:
     )
     with pytest.raises(ArgumentError, match=r"no structured layer is called 'd'; there are: a, b\.0, b\.1, c"):
         whvi.share_g(model, ["a", "d"])
-    with pytest.raises(InputTypeError, match="names or patterns"):
+    with pytest.raises(InputTypeError, match="each item a string"):
         whvi.share_g(model, [1])  # type: ignore[list-item]
     with pytest.raises(InputTypeError, match=r"torch\.nn\.Module"):
         whvi.share_g([model])  # type: ignore[type-var]

@@ -16,7 +16,7 @@ from whvi.annotations import checked
 from whvi.convert.attention import BayesianAttention
 from whvi.convert.bayesianize import auto_draws
 from whvi.convert.layers import CONVOLUTIONS, count_parameters
-from whvi.convert.matching import Rule, Selection
+from whvi.convert.matching import Rule, Selection, Words
 from whvi.convert.rules import WITHOUT_TWIN
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.base import BayesianLayer
@@ -31,7 +31,7 @@ def adapt(
     model: nn.Module,
     *,
     rule: Rule = None,
-    skip: Iterable[type[nn.Module] | str] = (),
+    skip: Words = (),
     terms: int = 1,
     posterior: Spec = "diagonal",
     spread: float = 0.3,

@@ -1,7 +1,6 @@
 """From a dense model to a Bayesian one."""
 
 import warnings
-from collections.abc import Iterable
 from copy import deepcopy
 
 from torch import Tensor, nn
@@ -13,7 +12,7 @@ from whvi.arguments import whole_number
 from whvi.convert.attention import make_attention
 from whvi.convert.conversion import Conversion, remember
 from whvi.convert.layers import Maker, Options, count_parameters, transposed
-from whvi.convert.matching import Rule
+from whvi.convert.matching import Rule, Words
 from whvi.convert.recurrent import make_recurrent
 from whvi.convert.report import Converted, Report, Row
 from whvi.convert.rules import Choice, Rules
@@ -43,7 +42,7 @@ def bayesianize(
     rule: Rule = None,
     posterior: Spec = "diagonal",
     init: str = "prior",
-    skip: Iterable[type[nn.Module] | str] = (),
+    skip: Words = (),
     inplace: bool = False,
     min_features: int = 16,
     relative_std: float | None = None,

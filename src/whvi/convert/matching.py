@@ -10,7 +10,9 @@ from whvi.errors import ArgumentError, InputTypeError
 from whvi.nn.together import named
 
 Decide = Callable[[str, nn.Module], "bool | nn.Module | None"]
-Rule = None | type[nn.Module] | str | Decide | Iterable[type[nn.Module] | str]
+Words = type[nn.Module] | str | Iterable[type[nn.Module] | str]
+"""Types and name patterns, one or several."""
+Rule = None | Decide | Words
 """What chooses layers: nothing (all that gain by it), types, name patterns, or a function."""
 
 
@@ -21,7 +23,7 @@ class Selection:
         rule, skip: as for ``bayesianize``.
     """
 
-    def __init__(self, rule: Rule, skip: Iterable[type[nn.Module] | str]) -> None:
+    def __init__(self, rule: Rule, skip: Words) -> None:
         self.function: Decide | None = None
         self.wanted: tuple[type[nn.Module] | str, ...] = (nn.Module,)
         if isinstance(rule, type | str):

@@ -1,6 +1,6 @@
 """Which layers of a model are replaced, and why others are not."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from whvi.convert.attention import BayesianAttention, split_projections
 from whvi.convert.layers import CONVOLUTIONS, Options, count_parameters, size_after, transposed
-from whvi.convert.matching import Rule, Selection
+from whvi.convert.matching import Rule, Selection, Words
 from whvi.convert.recurrent import matrix
 from whvi.nn.base import BayesianLayer
 from whvi.nn.recurrent import RECURRENT, Recurrent, matrices
@@ -41,7 +41,7 @@ class Rules:
         options: of the layers to be made.
     """
 
-    def __init__(self, rule: Rule, skip: Iterable[type[nn.Module] | str], min_features: int, options: Options) -> None:
+    def __init__(self, rule: Rule, skip: Words, min_features: int, options: Options) -> None:
         self.selection = Selection(rule, skip)
         self.min_features, self.options = min_features, options
 
