@@ -199,6 +199,7 @@ SPECIAL: dict[str, dict[str, Callable[[], Any]]] = {
         f"Categorical.{name}": {"f": lambda: torch.zeros(ROWS, 3)} for name in ("mean", "variance", "entropy", "sample")
     },
     "KernelNoise": {"log_std": lambda: torch.zeros(4), "seed": ops.draw_seed, "lead": lambda: ()},
+    "interval_score": {"level": lambda: 0.5},
     "WHVIRegressor.predict_interval": {"level": lambda: 0.5},
     "Categorical.log_prob": {"f": lambda: torch.zeros(ROWS, 3), "y": lambda: torch.zeros(ROWS, dtype=torch.int64)},
     "Categorical.targets": {"y": lambda: torch.zeros(ROWS, dtype=torch.int64)},

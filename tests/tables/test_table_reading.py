@@ -53,7 +53,7 @@ def test_parquet_keeps_types(tmp_path: Path) -> None:
         ("odd.csv", "a,b\n1,2\n".encode("utf-16") + b"!", "is not text"),
         ("twice.csv", b"a,b,a\n1,2,3\n", "more than one column called 'a': columns 1, 3; give each a name of its own"),
         ("thrice.csv", b"a,b,a,b,a\n1,2,3,4,5\n", r"'a': columns 1, 3, 5 \(so do 'b'\); give each"),
-        ("cut.csv.gz", gzip.compress(b"a,b\n1,2\n")[:-9], "cannot be unpacked"),
+        ("cut.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "cannot be unpacked"),
         ("plain.csv.gz", b"a,b\n1,2\n", "cannot be unpacked"),
         ("table.parquet.gz", b"", "ends in '.parquet.gz'"),
         ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),

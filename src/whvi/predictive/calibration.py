@@ -98,6 +98,7 @@ def interval_width(low: Tensor, high: Tensor) -> Tensor:
     return (high - low).mean()
 
 
+@checked
 def interval_score(low: Tensor, high: Tensor, y: Tensor, level: float) -> Tensor:
     """Score of the central interval of a level (Gneiting and Raftery, 2007), in the unit of y: smaller is better.
 
