@@ -127,3 +127,12 @@ def test_published_speed_is_that_of_the_record(
 def test_errors_are_also_builtin(error: type[Exception], builtin: type[Exception]) -> None:
     assert issubclass(error, whvi.WhviError)
     assert issubclass(error, builtin)
+
+
+def test_release_facts_agree() -> None:
+    """What the workflow of a release checks: the tag, the version, the citation and the changelog."""
+    problems = runpy.run_path(str(ROOT / ".github/release.py"))["problems"]
+    version = project()["version"]
+    assert problems(None) == problems(f"v{version}") == []
+    (wrong,) = problems("v99.0.0")
+    assert f"tag v{version}" in wrong
