@@ -225,8 +225,8 @@ MISTAKES = (
     Mistake(
         "KL is divided by the rows of the data",
         "inference/elbo.py",
-        "samples), kl(model), at(kl_weight, step))",
-        "samples), kl(model) / n_data, at(kl_weight, step))",
+        "samples), kl(model), weight)",
+        "samples), kl(model) / n_data, weight)",
     ),
     Mistake(
         "the factor of the learning rate is multiplied up from step to step",
