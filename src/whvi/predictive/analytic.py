@@ -9,6 +9,7 @@ from whvi.likelihoods import Gaussian, Likelihood
 from whvi.predictive.functions import Functions
 from whvi.predictive.last_step import Points
 from whvi.predictive.prediction import Prediction
+from whvi.predictive.state import Snapshot
 from whvi.rows import Inputs
 
 
@@ -31,17 +32,18 @@ class AnalyticPrediction(Prediction):
         rows: int | None,
         seed: int,
     ) -> None:
-        def made(smooth: bool) -> Functions:
-            return Functions(Points(model, likelihood, samples, smooth=smooth), x, "batch", rows, seed)
+        def made(smooth: bool, snapshot: Snapshot | None = None) -> Functions:
+            return Functions(Points(model, likelihood, samples, smooth=smooth), x, "batch", rows, seed, snapshot)
 
-        functions = made(smooth=False)
-        self._with_noise = made(smooth=True) if isinstance(functions.likelihood, Gaussian) else None
-        super().__init__(functions)
+        self._made = made
+        super().__init__(made(smooth=False))
 
     @cached_property
     def _smooth(self) -> Prediction | None:
         """With the variance of the output in that of the noise, for a Gaussian likelihood."""
-        return None if self._with_noise is None else Prediction(self._with_noise)
+        if not isinstance(self._functions.likelihood, Gaussian):
+            return None
+        return Prediction(self._made(smooth=True, snapshot=self._functions.snapshot))
 
     @property
     def entropy(self) -> Tensor:

@@ -57,12 +57,17 @@ def _positions(model: nn.Module, x: Tensor) -> int:
         return 1
     if any(isinstance(module, nn.Embedding) for module in modules) and not x.is_floating_point():
         return prod(x.shape[1:])
-    first = next((module.in_features for module in modules if hasattr(module, "in_features")), None)
+    first = next((module.in_features for module in modules if _has(module, "in_features")), None)
     return 1 if first == prod(x.shape[1:]) else prod(x.shape[1:-1])
 
 
 def _convolves(module: nn.Module) -> bool:
-    return hasattr(module, "out_channels") or hasattr(module, "geometry")
+    return _has(module, "out_channels") or _has(module, "geometry")
+
+
+def _has(module: nn.Module, name: str) -> bool:
+    """``hasattr``, but for parameters, buffers and modules: a module that has no such attribute is slow to say so."""
+    return name in vars(module) or hasattr(type(module), name)
 
 
 def _side(parameters: Iterable[Tensor]) -> int:

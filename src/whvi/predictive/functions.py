@@ -19,8 +19,8 @@ from whvi.predictive.sources import FEW, Source, vary
 from whvi.predictive.state import Snapshot, evaluating
 from whvi.rows import Inputs
 
-GROUP = 16
-"""Functions that are evaluated at once. It is fixed, so that a function depends on the seed alone."""
+GROUP = Source.group
+"""Functions that are evaluated at once."""
 
 
 class Group(NamedTuple):
@@ -49,20 +49,28 @@ class Functions:
         draws: "batch", a draw of weights for each function, or "example", one for each function and row.
         batch_rows: rows in a chunk; default what suits the caches.
         seed: of everything that is drawn.
+        snapshot: of model, x and likelihood as they must be; default as they are when functions are evaluated first.
 
     Law: with "batch", group k is what the block k of ``whvi.sampling(model, GROUP, generator)`` gives, for a
     generator that starts from the seed; where functions are evaluated one by one, function i of the group has the seeds
     of the block plus i.
     """
 
-    def __init__(self, source: Source, x: Inputs, draws: str, batch_rows: int | None, seed: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        x: Inputs,
+        draws: str,
+        batch_rows: int | None,
+        seed: int,
+        snapshot: Snapshot | None = None,
+    ) -> None:
         self.source, self.x, self.count, self.draws, self.seed = source, x, source.count(), draws, seed
         self.likelihood = source.likelihood(range(self.count))
         self.rows, self.device = of.count(x), of.device(x)
-        self.batch_rows = batch_rows or default_rows(source.architecture, x, min(self.count, GROUP))
+        self.batch_rows = batch_rows or default_rows(source.architecture, x, source.held())
         self._given_rows, self._watched = batch_rows is not None, False
-        parts: dict[str, nn.Module | Inputs] = {"the model": source.module, "x": x}
-        self.snapshot = Snapshot(parts if source.given is None else {**parts, "the likelihood": source.given})
+        self.snapshot = snapshot
         if batch_rows is None and draws == "example":  # the functions depend on the chunks, so they must be small now
             known = self.likelihood is not None and not self.likelihood.positions
             numbers = self.likelihood.features if self.likelihood and known else self._features()
@@ -78,7 +86,10 @@ class Functions:
 
         No rows are the first zero rows of a single row of zeros, so that all shapes are known.
         """
-        self.snapshot.check()
+        if self.snapshot is None:
+            self.snapshot = self._snapshot()
+        else:
+            self.snapshot.check()
         while True:
             try:
                 found = self._run(reduce, self.count if count is None else count, rows or self.batch_rows)
@@ -99,7 +110,8 @@ class Functions:
     def _run(self, reduce: Reduce, count: int, batch_rows: int) -> tuple[Tensor, ...]:
         x = self._rows()
         rows = of.count(x)
-        groups = [range(start, min(start + GROUP, count)) for start in range(0, count, GROUP)]
+        size = self.source.group
+        groups = [range(start, min(start + size, count)) for start in range(0, count, size)]
         seeds = seeds_from(self.seed, (len(groups), len(self.source.layers))).to(self.device)
         found: list[Tensor] = []
         with torch.no_grad(), evaluating(self.source.module):
@@ -153,7 +165,11 @@ class Functions:
         self.source.certain = False
         self.count = self.source.count()
         if not self._given_rows:
-            self.batch_rows = default_rows(self.source.architecture, self.x, min(self.count, GROUP))
+            self.batch_rows = default_rows(self.source.architecture, self.x, self.source.held())
+
+    def _snapshot(self) -> Snapshot:
+        parts: dict[str, nn.Module | Inputs] = {"the model": self.source.module, "x": self.x}
+        return Snapshot(parts if self.source.given is None else {**parts, "the likelihood": self.source.given})
 
     def _rows(self) -> Any:
         return self.x if self.rows else of.mapped(lambda tensor: tensor.new_zeros((1, *tensor.shape[1:])), self.x)

@@ -14,7 +14,7 @@ from whvi.ensemble import Ensemble
 from whvi.errors import InputTypeError
 from whvi.likelihoods import Gaussian, Likelihood
 from whvi.nn.model import bayesian_layers
-from whvi.predictive.moments import moments_of
+from whvi.predictive.moments import AT_ONCE, moments_of
 from whvi.predictive.sources import DEFAULT_SAMPLES, Source
 from whvi.rows import Inputs
 
@@ -101,6 +101,8 @@ class Points(Source):
             the noise alone, which is one Gaussian where the noise does not depend on the row.
     """
 
+    group = 64
+
     def __init__(self, model: nn.Module, likelihood: Likelihood | None, samples: int | None, *, smooth: bool) -> None:
         self.module = model
         self.networks = networks_of(model)
@@ -109,10 +111,16 @@ class Points(Source):
         kind = self._likelihood([0])
         alone = smooth and isinstance(kind, Gaussian) and kind.kind != "input"
         self.each = 1 if alone else samples or DEFAULT_SAMPLES
+        features = AT_ONCE if kind is None else min(kind.features, AT_ONCE)
+        self._held = max(2, features) * len(self.networks)
 
     def count(self) -> int:
         """Points for each member."""
         return self.each * len(self.networks)
+
+    def held(self) -> int:
+        """Mean and variance of each network, or linear functions of an activation for each output."""
+        return self._held
 
     def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
         """(functions, rows, features) for each group; members take turns."""

@@ -18,6 +18,7 @@ from whvi.nn.model import bayesian_layers
 from whvi.nn.outputs import tensor_of
 from whvi.nn.ties import tied
 from whvi.predictive.handed import Handed
+from whvi.predictive.kept import keeps_rows
 from whvi.rows import Inputs
 
 DEFAULT_SAMPLES = 64
@@ -40,10 +41,16 @@ class Source(ABC):
     """The likelihood of all functions, where it is one."""
     certain = True
     """Nothing is drawn but by Bayesian layers, as far as that is known."""
+    group = 16
+    """Functions that are evaluated at once. It is fixed, so that a function depends on the seed alone."""
 
     @abstractmethod
     def count(self) -> int:
         """How many functions there are to evaluate."""
+
+    def held(self) -> int:
+        """How many times an activation for the rows of a chunk is there at once."""
+        return min(self.count(), self.group)
 
     @abstractmethod
     def outputs(self, x: Inputs, groups: list[range], seeds: Tensor, draws: str) -> Iterator[Tensor]:
@@ -70,7 +77,7 @@ class Network(Source):
         self.module = self.architecture = model
         self.layers, self.given = bayesian_layers(model), likelihood
         self.samples = samples or DEFAULT_SAMPLES
-        self._together, self._probed = True, False
+        self._together, self._probed = True, keeps_rows(model)
 
     def count(self) -> int:
         """A model without Bayesian layers is one function, unless it draws in another way."""

@@ -34,10 +34,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         in_training = [module for module in model.modules() if module.training]
         if not in_training:
             afterwards.close()
-        for module in in_training:
-            afterwards.callback(setattr, module, "training", True)
-            module.training = False
+        afterwards.callback(_set_training, in_training, True)
+        _set_training(in_training, False)
         yield
+
+
+def _set_training(modules: list[nn.Module], flag: bool) -> None:
+    for module in modules:
+        object.__setattr__(module, "training", flag)  # nn.Module's own looks for parameters of that name first
 
 
 class Snapshot:
