@@ -330,6 +330,18 @@ MISTAKES = (
         "if rounded := int((found.to(y.dtype) != y).sum()):",
         "if rounded := 0:",
     ),
+    Mistake(
+        "a sequence with hooks is taken for one that keeps rows",
+        "predictive/kept.py",
+        'if hooked(model) or "forward" in vars(model):',
+        "if not isinstance(model, nn.Module):",
+    ),
+    Mistake(
+        "intervals by moments do not see a change of the model",
+        "predictive/analytic.py",
+        "first.seed, first.snapshot))",
+        "first.seed))",
+    ),
 )
 
 SELECTION = (
@@ -373,6 +385,8 @@ SELECTION = (
     "tests/predictive/test_honest_models.py::test_positions_before_rows_are_seen[2]",
     "tests/predictive/test_honest_models.py::test_a_model_that_draws_for_itself_is_announced_and_is_no_certain_function",
     "tests/predictive/test_ensemble.py::test_names_that_look_alike_are_told_apart",
+    "tests/predictive/test_kept.py::test_what_is_not_known_is_tried",
+    "tests/predictive/test_kept.py::test_intervals_by_moments_see_a_change_since_the_prediction[False]",
     "tests/adapters/test_laws.py::test_forward_is_the_base_with_another_weight[Attention-diagonal-1-1]",
     "tests/adapters/test_laws.py::test_spread_is_that_of_the_weights_at_the_start[1-Linear]",
 )

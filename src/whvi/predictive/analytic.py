@@ -1,6 +1,6 @@
 """What is known about targets by means and variances, without samples."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -9,7 +9,6 @@ from whvi.likelihoods import Gaussian, Likelihood
 from whvi.predictive.functions import Functions
 from whvi.predictive.last_step import Points
 from whvi.predictive.prediction import Prediction
-from whvi.predictive.state import Snapshot
 from whvi.rows import Inputs
 
 
@@ -32,18 +31,17 @@ class AnalyticPrediction(Prediction):
         rows: int | None,
         seed: int,
     ) -> None:
-        def made(smooth: bool, snapshot: Snapshot | None = None) -> Functions:
-            return Functions(Points(model, likelihood, samples, smooth=smooth), x, "batch", rows, seed, snapshot)
-
-        self._made = made
-        super().__init__(made(smooth=False))
+        self._points, self._rows = partial(Points, model, likelihood, samples), rows
+        super().__init__(Functions(self._points(smooth=False), x, "batch", rows, seed))
 
     @cached_property
     def _smooth(self) -> Prediction | None:
         """With the variance of the output in that of the noise, for a Gaussian likelihood."""
-        if not isinstance(self._functions.likelihood, Gaussian):
+        first = self._functions
+        if not isinstance(first.likelihood, Gaussian):
             return None
-        return Prediction(self._made(smooth=True, snapshot=self._functions.snapshot))
+        smooth = self._points(smooth=True)
+        return Prediction(Functions(smooth, first.x, "batch", self._rows, first.seed, first.snapshot))
 
     @property
     def entropy(self) -> Tensor:
