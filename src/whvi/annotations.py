@@ -23,7 +23,8 @@ _WORDS = {
     "Generator": "a torch.Generator",
     "PathLike": "a path",
     "Likelihood": "one of whvi.likelihoods, such as Gaussian()",
-    "Algorithm": "one such as SVI()",
+    "Algorithm": "one such as SVI() or MAP()",
+    "Callback": "a Callback such as Every(100, function)",
 }
 """What an error calls an object of a class, where not by its name."""
 _UNCHECKED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -94,9 +95,21 @@ def check(name: str, value: object, kind: Kind) -> None:
     """Raise the error that says what is wrong with an argument, if anything is."""
     if not kind.typed(value):
         how = "; convert it with torch.as_tensor" if _WORDS["Tensor"] in kind.words else ""
-        raise InputTypeError(f"{name} must be {kind.words}, got {type(value).__name__}{how}")
+        raise InputTypeError(f"{name} must be {kind.words}, got {_in_short(value)}{how}")
     if not kind.holds(value):
         raise ArgumentError(f"{name} must be {kind.words}{kind.more}, got {value!r:.80}")
+
+
+def _in_short(value: object) -> str:
+    """A number as it is; else the type, and those of the items of a list.
+
+    >>> _in_short(1.5), _in_short("a"), _in_short([1, None])
+    ('1.5', 'str', 'list of NoneType, int')
+    """
+    if isinstance(value, bool | int | float):
+        return f"{value!r:.80}"
+    inner = sorted({type(item).__name__ for item in value}) if isinstance(value, list | tuple) else []
+    return f"{type(value).__name__}{' of ' if inner else ''}{', '.join(inner)}"
 
 
 def _kind_of(parameter: Parameter, target: Callable[..., Any]) -> Kind:

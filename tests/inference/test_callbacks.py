@@ -205,7 +205,7 @@ def test_one_early_stopping_serves_several_fits() -> None:
 
 
 def test_what_is_no_callback_is_said() -> None:
-    with pytest.raises(InputTypeError, match=r"such as Every\(100, function\), got function"):
+    with pytest.raises(InputTypeError, match=r"such as Every\(100, function\)\), got list of function"):
         fit(nn.Linear(2, 1), Gaussian(), DATA, steps=1, callbacks=[lambda moment: None])  # type: ignore[list-item]
 
 

@@ -142,7 +142,7 @@ def test_fit_starts_at_the_prior() -> None:
     assert result.history.kl[0] == pytest.approx(0.0, abs=1e-3)
     with pytest.raises(ArgumentError, match="another architecture"):
         fit(WHVILinear(3, 1), Gaussian(), (x, x.sum(1)), steps=1, prior=before)
-    with pytest.raises(InputTypeError, match="prior must be a fitted"):
+    with pytest.raises(InputTypeError, match=r"prior must be a torch\.nn\.Module or None, got Fit"):
         fit(model, Gaussian(), (x, x.sum(1)), steps=1, prior=result)  # type: ignore[arg-type]
 
 

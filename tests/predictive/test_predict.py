@@ -283,7 +283,7 @@ def test_another_thing_of_that_name_is_no_likelihood() -> None:
             return y
 
     assert (predict(Named(3, 2), torch.randn(4, 3)).aleatoric == 0).all()
-    with pytest.raises(InputTypeError, match="Likelihood"):
+    with pytest.raises(InputTypeError, match=r"likelihood must be one of whvi\.likelihoods"):
         predict(Named(3, 2), torch.randn(4, 3), likelihood=Named(3, 2).likelihood)
 
 

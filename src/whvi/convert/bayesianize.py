@@ -1,6 +1,5 @@
 """From a dense model to a Bayesian one."""
 
-import warnings
 from copy import deepcopy
 
 from torch import Tensor, nn
@@ -9,6 +8,7 @@ from torch.nn.parameter import is_lazy
 
 from whvi.annotations import checked
 from whvi.arguments import whole_number
+from whvi.caller import warn_caller
 from whvi.convert.attention import make_attention
 from whvi.convert.conversion import Conversion, remember
 from whvi.convert.layers import Maker, Options, count_parameters, transposed
@@ -97,7 +97,7 @@ def bayesianize(
     )  # fmt: skip
     if init == "pretrained":
         message = "init='pretrained' is deprecated: it trains to a worse fit than 'prior', the default; leave it out"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        warn_caller(message)
     choices = Rules(rule, skip, whole_number("min_features", min_features), options).choices(model)
     if all(choice.note for choice in choices):
         reasons = "; ".join(f"{choice.name or 'the model'}: {choice.note}" for choice in choices[:5])

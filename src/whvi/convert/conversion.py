@@ -1,6 +1,5 @@
 """What ``bayesianize`` did to a model, as a recipe that stays with the model and can be followed again."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -8,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from whvi.caller import warn_caller
 from whvi.convert.layers import Options
 from whvi.errors import UnsupportedError
 from whvi.posterior.plain import plain_prior, prior_from
@@ -73,12 +73,11 @@ def forget(model: nn.Module) -> None:
 
 def _save_pretrained(model: nn.Module, *args: Any, **keywords: Any) -> Any:
     """What ``save_pretrained`` of a converted model is."""
-    warnings.warn(
+    warn_caller(
         "from_pretrained does not know Bayesian layers: it makes a model without them, with random weights in their "
         "place. Save this model with whvi.save_model(model, folder), and load it with whvi.load_model(dense, folder), "
         "where dense is the model as it was before bayesianize",
         UserWarning,
-        stacklevel=2,
     )
     save: Callable[..., Any] = type(model).save_pretrained  # type: ignore[attr-defined]
     return save(model, *args, **keywords)

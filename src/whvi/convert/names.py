@@ -1,6 +1,5 @@
 """The names that users of bayesian-torch know."""
 
-import warnings
 from collections.abc import Mapping
 from math import exp, log1p
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from whvi.annotations import checked
+from whvi.caller import warn_caller
 from whvi.convert.bayesianize import bayesianize
 from whvi.convert.report import Report
 from whvi.errors import ArgumentError
@@ -68,4 +68,4 @@ def get_kl_loss(model: nn.Module) -> Tensor:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(f"dnn_to_bnn: {message}", stacklevel=3)
+    warn_caller(f"dnn_to_bnn: {message}", UserWarning)

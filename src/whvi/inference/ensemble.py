@@ -1,6 +1,5 @@
 """An ensemble of networks on the same data, each with a start and a seed of its own, fitted at once."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Unpack
@@ -10,6 +9,7 @@ from torch import nn
 
 from whvi.annotations import checked, checked_but
 from whvi.arguments import whole_number
+from whvi.caller import warn_caller
 from whvi.errors import InputTypeError
 from whvi.inference.algorithm import Algorithm
 from whvi.inference.batches import split
@@ -121,7 +121,7 @@ def deep_ensemble(
 ) -> Fit:
     """Deprecated: ``fit_ensemble(make_model, ..., algorithm=MAP())``, or ``fit_replicas`` for models that are there."""
     message = "deep_ensemble is deprecated: use fit_ensemble(make_model, likelihood, data, algorithm=MAP())"
-    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    warn_caller(message)
     _, more = in_new_words("deep_ensemble", None, old)
     return fit_replicas(
         models,

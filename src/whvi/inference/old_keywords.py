@@ -1,6 +1,5 @@
 """Keywords of ``whvi.fit`` in version 0.1, turned into callbacks: they work for one release, with a warning."""
 
-import warnings
 from collections.abc import Callable
 from os import PathLike
 from typing import Any, TypedDict
@@ -8,6 +7,7 @@ from typing import Any, TypedDict
 from torch import Tensor
 
 from whvi.arguments import whole_number
+from whvi.caller import warn_caller
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, Every, History, Moment, Progress, TensorBoard
@@ -69,7 +69,7 @@ def in_new_words(
     if given:
         old_words, new_words = (f"{name}=" for name in given), dict.fromkeys(_NOW[name] for name in given)
         message = f"{', '.join(old_words)} is deprecated: use {', '.join(new_words)}"
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        warn_caller(message)
     for word in ("callback_every", "checkpoint_every", "record_every"):
         if given.get(word) is not None:
             whole_number(word, given[word])

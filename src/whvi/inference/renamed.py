@@ -1,10 +1,10 @@
 """Old names of arguments and attributes: they work for one release, with a DeprecationWarning."""
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from whvi.caller import warn_caller
 from whvi.errors import ArgumentError
 
 Target = TypeVar("Target", bound=Callable[..., Any])
@@ -16,6 +16,7 @@ def renamed(**names: str) -> Callable[[Target], Target]:
     >>> @renamed(beta="kl_weight")
     ... def weight(kl_weight: float) -> float:
     ...     return kl_weight
+    >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     found = weight(beta=2.0)
@@ -40,7 +41,7 @@ def _with_old_names(function: Callable[..., Any], names: dict[str, str]) -> Call
     def call(*arguments: Any, **keywords: Any) -> Any:
         for old in names.keys() & keywords.keys():
             new = names[old]
-            warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=2)
+            warn_caller(f"{old} is now called {new}")
             if new in keywords:
                 raise ArgumentError(f"{new} is given twice, as {old} too; give {new} alone")
             keywords[new] = keywords.pop(old)
@@ -51,7 +52,7 @@ def _with_old_names(function: Callable[..., Any], names: dict[str, str]) -> Call
 
 def _reader(old: str, new: str) -> Callable[[Any], Any]:
     def read(self: Any) -> Any:
-        warnings.warn(f"{old} is now called {new}", DeprecationWarning, stacklevel=2)
+        warn_caller(f"{old} is now called {new}")
         return getattr(self, new)
 
     return read

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from hashlib import sha256
@@ -78,6 +79,9 @@ def anatomy(whole: nn.Module, name: str = "model") -> dict[str, Any]:
 def _attributes(value: Any, depth: int) -> dict[str, Any]:
     slots = {name: getattr(value, name) for name in getattr(value, "__slots__", ()) if hasattr(value, name)}
     found = {**slots, **getattr(value, "__dict__", {})}
+    if is_dataclass(value):  # what it keeps of its other fields says nothing new
+        kept = {one.name for one in fields(value) if not one.compare}
+        found = {name: item for name, item in found.items() if name not in kept}
     # Of what is private, settings of a module count too; what torch itself keeps there, and caches, do not.
     private = {
         name

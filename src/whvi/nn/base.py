@@ -113,8 +113,7 @@ class BayesianLayer(nn.Module, ABC):
         fixed = fixed_draws()
         draw = FRESH if fixed is None else entry_of(self, fixed, FRESH)
         if is_fresh(draw):
-            if self._may_share:
-                check_alone(self)
+            check_alone(self)
             draw = Draw(draw_seed(device=x.device), None if self.draws == "example" else ())
         if draw is None or draw.shape == ():
             return as_laid_out(self.evaluate(x, draw), x, self.feature_axes)

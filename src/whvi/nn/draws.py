@@ -1,7 +1,6 @@
 """Which draw a layer uses: a fresh one, a fixed one, or the mean."""
 
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from whvi.caller import warn_caller
 from whvi.errors import ArgumentError, ShapeError
 from whvi.posterior import Posterior
 
@@ -78,13 +78,13 @@ def fixing(draws: Draws) -> Iterator[Draws]:
         _active.draws = before
 
 
-def batch_or_example(draws: str, stacklevel: int = 3) -> str:
+def batch_or_example(draws: str) -> str:
     """For what a draw of weights is used: all rows ("batch"), or one ("example").
 
     Version 0.1 called the former "function" in predictions: that works for one release, with a DeprecationWarning.
     """
     if draws == "function":
-        warnings.warn("draws='function' is now called 'batch'", DeprecationWarning, stacklevel=stacklevel)
+        warn_caller("draws='function' is now called 'batch'")
         return "batch"
     if draws not in ("batch", "example"):
         raise ArgumentError(f"draws must be 'batch' or 'example', got {draws!r}")

@@ -73,7 +73,9 @@ def note_user(layer: "BayesianLayer", given: nn.Module) -> None:
 
 
 def check_alone(layer: "BayesianLayer") -> None:
-    """Raise the error of a layer that may share a posterior and is about to make a draw which is not its own."""
+    """Raise the error of a layer that is about to make a draw which is not its own."""
+    if not layer._may_share:
+        return
     if not is_compiling():  # a graph cannot look: there the layers that may share count as layers that do
         with _writing:
             known = {user for vector in layer.vectors() for user in _users.get(vector, ())}

@@ -1,6 +1,5 @@
 """The functions a prediction averages over, evaluated piece by piece: as often as wanted, each time the same."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from whvi import rows as of
+from whvi.caller import warn_caller
 from whvi.errors import ShapeError
 from whvi.inference.seeds import mix, start_generators
 from whvi.likelihoods import Likelihood
@@ -156,11 +156,11 @@ class Functions:
 
     def _announce(self) -> None:
         """Say that the module draws, and take each of its functions for one of many."""
-        warnings.warn(
+        warn_caller(
             f"{type(self.source.module).__name__} draws random numbers of its own (torch.randn, or dropout that is on "
             "in eval mode), which are no draws of a Bayesian layer: each function draws anew for each row, and their "
             "spread is counted as epistemic; move noise of the target to the likelihood",
-            stacklevel=5,
+            UserWarning,
         )
         self.source.certain = False
         self.count = self.source.count()

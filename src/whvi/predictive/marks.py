@@ -69,7 +69,7 @@ def setting_marks(part: object, seen: set[int] | None = None) -> dict[str, Any]:
             if type(value) in _SIMPLE:
                 if name != "training":
                     found[dot + name] = value
-            elif (value and name in _HOOKS) or name not in _BARE:
+            elif name not in _BARE or (name in _HOOKS and value):
                 found[dot + name] = _mark(value, _DEPTH, seen)
     return found
 

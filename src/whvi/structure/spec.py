@@ -40,9 +40,9 @@ class Structure:
     """Scale on the left of a fused core, if there is one."""
     inner: int | None = field(init=False, repr=False, default=None)
     """Scale on the right of a fused core, if there is one."""
-    permutations: int = field(init=False, repr=False)
+    permutations: int = field(init=False, repr=False, compare=False)
     """Number of letters P."""
-    core: bool = field(init=False, repr=False)
+    core: bool = field(init=False, repr=False, compare=False)
     """True when W is a fused core and nothing else."""
     before: tuple[Step, ...] = field(init=False, repr=False)
     """The factors of B outside the core, as in ``right``."""
