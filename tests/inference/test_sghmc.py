@@ -330,7 +330,7 @@ def test_ensemble_predicts_the_mean_over_samples() -> None:
         ({"thin": 0}, ArgumentError, "thin must be 1 or more"),
         ({"keep": 0}, ArgumentError, "keep"),
         ({"chains": 0}, ArgumentError, "chains must be 1 or more"),
-        ({"chains": 2.0}, InputTypeError, "chains must be an int, got float"),
+        ({"chains": 2.0}, InputTypeError, "chains must be an int, got 2.0"),
         ({"chains": True}, InputTypeError, "chains"),
         ({"temperature": 0.0}, ArgumentError, "temperature"),
         ({"gradient_noise": 1.5}, ArgumentError, "gradient_noise must be from 0 to 1"),

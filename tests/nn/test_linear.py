@@ -111,7 +111,7 @@ def test_nan_passes_through_as_in_a_plain_layer() -> None:
     [
         (lambda: WHVILinear(0, 4), ValueError, "in_features must be at least 1, got 0"),
         (lambda: WHVILinear(4, -1), ValueError, "out_features must be at least 1, got -1"),
-        (lambda: WHVILinear(4.0, 4), TypeError, "in_features must be an int, got float"),
+        (lambda: WHVILinear(4.0, 4), TypeError, "in_features must be an int, got 4.0"),
         (lambda: WHVILinear(4, 4, structure="SHG?"), ValueError, "structure 'SHG?'"),
         (lambda: WHVILinear(4, 4, structure="SSG"), ValueError, "structure 'SSG'"),
         (lambda: WHVILinear(4, 4, structure=3), TypeError, "structure must be a string"),
