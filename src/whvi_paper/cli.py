@@ -178,15 +178,15 @@ def with_data(jobs: Sequence[Job], store: "Store") -> list[Job]:
     from whvi_paper.data import load
 
     absent = set()
-    missing = [job for job in jobs if store.missing(job)]
-    for name in dict.fromkeys(job.inputs[0].get("dataset") for job in missing):
+    missing = {id(job): (job.load or load, job.inputs[0].get("dataset")) for job in jobs if store.missing(job)}
+    for read, name in dict.fromkeys(missing.values()):
         try:
             if name is not None:
-                load(name)
+                read(name)
         except WhviError as error:
-            absent.add(name)
+            absent.add((read, name))
             typer.echo(f"{name} is left out: {error}", err=True)
-    found = [job for job in jobs if job not in missing or job.inputs[0].get("dataset") not in absent]
+    found = [job for job in jobs if missing.get(id(job)) not in absent]
     if jobs and not found:
         raise ArgumentError("there are no data for any job, nor records; fetch the data, or put them into WHVI_DATA")
     return found

@@ -28,3 +28,5 @@ class Job:
     function: Callable[[Sequence[Inputs], Path, Report], Sequence[Results]]
     cost: float = 1.0
     """Roughly the minutes it takes: long ones are begun first."""
+    load: Callable[[str], object] | None = None
+    """Reads the data set that its inputs name, or raises a WhviError; None for ``whvi_paper.data.load``."""

