@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from whvi.convert.report import draws_text, table
+from whvi.convert.lines import lines
 
 
 class Row(NamedTuple):
@@ -61,21 +61,20 @@ class Report:
         return sum(row.delta for row in self.rows)
 
     def __str__(self) -> str:
-        header = ("name", "kind", "shape", "weights", "delta")
-        width = max(len(header[3]), *(len(f"{row.base:,}") for row in self.adapted))
-        lines = table(header, [_cells(row, width) for row in self.adapted])
-        lines += [f"{row.name or '(model)'}: {row.note}" for row in self.adapted if row.note]
-        if self.left:
-            lines.append("without a delta:")
-            lines += [f"  {row.name or '(model)'} ({row.kind}): {row.note}" for row in self.left]
-        lines += draws_text(self.draws, self.conv_draws)
+        width = max([len("weights"), *(len(f"{row.base:,}") for row in self.adapted)])
+
+        def cells(row: Row) -> tuple[str, ...]:
+            return f"{row.base:{width},}", f"{row.delta:,}"
+
+        left, draws = "without a delta:", (self.draws, self.conv_draws)
+        text = lines(("weights", "delta"), cells, self.adapted, self.left, left, draws)
         count, beside = len(self.adapted), sum(row.base for row in self.adapted)
-        lines.append(
+        text.append(
             f"{count} module{'s' * (count != 1)} adapted: {self.numbers:,} numbers beside {beside:,} "
             f"({100 * self.numbers / max(beside, 1):.1f} %). Whole model: {self.total:,} numbers, "
             f"{self.trained:,} trained."
         )
-        return "\n".join(lines)
+        return "\n".join(text)
 
 
 class Adapted(NamedTuple):
@@ -83,8 +82,3 @@ class Adapted(NamedTuple):
 
     model: nn.Module
     report: Report
-
-
-def _cells(row: Row, width: int) -> tuple[str, ...]:
-    shape = " x ".join(map(str, row.shape)) or "-"
-    return row.name or "(model)", row.kind, shape, f"{row.base:{width},}", f"{row.delta:,}"

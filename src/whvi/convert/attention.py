@@ -10,6 +10,7 @@ from torch.nn.functional import dropout, scaled_dot_product_attention
 
 from whvi.convert.layers import Made, Maker
 from whvi.errors import DtypeError, ShapeError
+from whvi.nn.attention import AttentionCall, AttentionLike
 from whvi.nn.draws import Draws
 from whvi.nn.stand_in import one_draw_per_sequence
 from whvi.ops.torch_private import answer_as
@@ -18,7 +19,7 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 """Names of the layers."""
 
 
-class BayesianAttention(nn.Module):
+class BayesianAttention(AttentionLike):
     """Multi-head attention, called as nn.MultiheadAttention is, with a Bayesian layer for each projection.
 
     All tokens of a sequence meet the same weights: where layers draw for each example, a sequence is an example.
@@ -51,18 +52,9 @@ class BayesianAttention(nn.Module):
         answer_as(self, attention)
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = q_proj, k_proj, v_proj, out_proj
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = True,
-        attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """As nn.MultiheadAttention: a mask is True, or -inf, where attention is not allowed."""
+    def attend(self, call: AttentionCall) -> tuple[Tensor, Tensor | None]:
+        """The projections, each at its draw, and what torch does between them."""
+        query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal = call
         batched = query.ndim == 3
         if query.ndim not in (2, 3) or {key.ndim, value.ndim} != {query.ndim}:
             shapes = ", ".join(str(tuple(x.shape)) for x in (query, key, value))

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from torch import nn
 
+from whvi.convert.lines import lines
+
 
 class Row(NamedTuple):
     """One layer of the model that was given."""
@@ -73,21 +75,15 @@ class Report:
         return self.after / self.before if self.before else 1.0
 
     def __str__(self) -> str:
-        header = ("name", "kind", "shape", "parameters", "error")
-        lines = table(header, [_cells(row) for row in self.replaced])
-        noted = [row for row in self.replaced if row.note]
-        lines += [f"{row.name or '(model)'}: {row.note}" for row in noted]
-        if self.left:
-            lines.append("left as they are:")
-            lines += [f"  {row.name or '(model)'} ({row.kind}): {row.note}" for row in self.left]
-        lines += draws_text(self.draws, self.conv_draws)
+        left, draws = "left as they are:", (self.draws, self.conv_draws)
+        text = lines(("parameters", "error"), _cells, self.replaced, self.left, left, draws)
         count = len(self.replaced)
         before, after = sum(row.before for row in self.replaced), sum(row.after for row in self.replaced)
-        lines.append(
+        text.append(
             f"{count} layer{'s' * (count != 1)} replaced: {before:,} -> {after:,} parameters "
             f"({100 * after / max(before, 1):.1f} %). Whole model: {self.total_before:,} -> {self.total_after:,}."
         )
-        return "\n".join(lines)
+        return "\n".join(text)
 
 
 class Converted(NamedTuple):
@@ -98,25 +94,4 @@ class Converted(NamedTuple):
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    error = "-" if row.error is None else f"{row.error:.2f}"
-    shape = " x ".join(map(str, row.shape)) or "-"
-    return row.name or "(model)", row.kind, shape, f"{row.before:,} -> {row.after:,}", error
-
-
-def draws_text(linear: str, conv: str) -> list[str]:
-    """What layers draw for, in words, where there are any and all do the same."""
-    kinds = ("Linear layers", linear, "row"), ("Convolutions", conv, "example")
-    return [
-        f'{kind} draw once for each {one if draws == "example" else "call"} (draws="{draws}").'
-        for kind, draws, one in kinds
-        if draws
-    ]
-
-
-def table(header: tuple[str, ...], cells: list[tuple[str, ...]]) -> list[str]:
-    """Columns side by side; the last one to the right. Nothing without rows."""
-    if not cells:
-        return []
-    rows = [header, *cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join((*map(str.ljust, row[:-1], widths), row[-1].rjust(widths[-1]))) for row in rows]
+    return f"{row.before:,} -> {row.after:,}", "-" if row.error is None else f"{row.error:.2f}"
