@@ -182,7 +182,7 @@ def test_checkpoints_that_are_replaced_are_whole_for_all(tmp_path: Path) -> None
 
     def save(value: float) -> None:
         tensors, state = {"x": torch.full((999,), value)}, {"value": value}
-        checkpoint.replace(tmp_path, tensors, state, lambda held: None)
+        checkpoint.replace(tmp_path, tensors, state)
 
     save(0.0)
     children = []

@@ -14,7 +14,7 @@ from whvi.adapters.record import Record, add, check_free, record_of
 from whvi.annotations import checked
 from whvi.errors import ArgumentError, CheckpointError, UnsupportedError, WhviError
 from whvi.io import checkpoint
-from whvi.io.forged import check_shapes, check_stated, not_as_saved
+from whvi.io.forged import check_kind, check_shapes, check_stated, not_as_saved
 from whvi.nn.beside import slots
 from whvi.nn.fingerprint import difference
 from whvi.posterior import ConstantWeightVariance, GaussianPrior, Prior
@@ -54,13 +54,7 @@ def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
         "base": fingerprint(model, changed),
     }
 
-    def check(held: dict[str, Any]) -> None:
-        if held.get("format") != FORMAT:
-            raise CheckpointError(
-                f"{folder} holds a checkpoint of another kind, which would be replaced; use another folder"
-            )
-
-    checkpoint.replace(folder, tensors, state, check)
+    checkpoint.replace(folder, tensors, state)
 
 
 @checked
@@ -82,12 +76,8 @@ def load_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
     ...     _ = load_adapter(unload(model), folder)
     """
     _, tensors, state = checkpoint.load(folder)
-    if state.get("format") != FORMAT:
-        raise CheckpointError(f"{folder} holds a checkpoint, but not of an adapter; give a folder of save_adapter")
-    if state.get("version") != VERSION:
-        raise CheckpointError(
-            f"{folder} has version {state.get('version')!r:.40}, but this whvi reads {VERSION} (upgrade whvi)"
-        )
+    other = "holds a checkpoint, but not of an adapter; give a folder of save_adapter"
+    check_kind(folder, state, FORMAT, VERSION, other)
     if name is None and not isinstance(name := state.get("name"), str):
         raise CheckpointError(f"the adapter in {folder} has no name; give it one by name=")
     check_free(model, name)

@@ -18,6 +18,7 @@ from whvi.convert.rules import as_layers
 from whvi.errors import ArgumentError, CheckpointError, InputTypeError, UnsupportedError, WhviError
 from whvi.io import atomic, canonical, packing
 from whvi.io import folder as sealed
+from whvi.io.forged import check_kind
 from whvi.nn.beside import slots
 from whvi.nn.model import bayesian_layers
 
@@ -96,12 +97,7 @@ def _load(model: nn.Module, folder: Path) -> nn.Module:
         tensors = packing.unpack((folder / TENSORS).read_bytes())
     except ArgumentError as error:
         raise CheckpointError(f"{folder} cannot be read: {error}") from error
-    if not isinstance(recipe, dict) or recipe.get("format") != FORMAT:
-        raise CheckpointError(f"{folder} holds no model that whvi.save_model wrote")
-    if recipe.get("version") != VERSION:
-        raise CheckpointError(
-            f"{folder} has version {recipe.get('version')!r:.20}, but this whvi reads {VERSION} (upgrade whvi)"
-        )
+    check_kind(folder, recipe, FORMAT, VERSION, "holds no model that whvi.save_model wrote")
     made = deepcopy(model)
     try:
         if not conversions(made):

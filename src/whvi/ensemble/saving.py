@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from whvi.errors import ArgumentError, CheckpointError, InputTypeError
 from whvi.io import checkpoint
+from whvi.io.forged import check_kind
 from whvi.likelihoods import Likelihood
 from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.fingerprint import difference, of_tensors
@@ -32,13 +33,7 @@ def save(ensemble: "Ensemble", folder: str | PathLike[str], common: bool) -> Non
         **_described(ensemble),
     }
 
-    def check(held: dict[str, Any]) -> None:
-        if held.get("format") != FORMAT:
-            raise CheckpointError(
-                f"{folder} holds a checkpoint of another kind, which would be replaced; use another folder"
-            )
-
-    checkpoint.replace(folder, tensors, state, check)
+    checkpoint.replace(folder, tensors, state)
 
 
 def load(
@@ -51,12 +46,8 @@ def load(
     if isinstance(make_model, nn.Module) or not callable(make_model):
         raise InputTypeError(f"make_model must be a function that makes a model, got {type(make_model).__name__}")
     _, tensors, state = checkpoint.load(folder)
-    if state.get("format") != FORMAT:
-        raise CheckpointError(f"{folder} holds a checkpoint, but not of an ensemble; give a folder that save wrote")
-    if state.get("version") != VERSION:
-        raise CheckpointError(
-            f"{folder} has version {state.get('version')}, but this whvi reads {VERSION} (upgrade whvi)"
-        )
+    other = "holds a checkpoint, but not of an ensemble; give a folder that save wrote"
+    check_kind(folder, state, FORMAT, VERSION, other)
     with torch.random.fork_rng():
         model = make_model()
     own, likelihoods, common = (_below(part, tensors) for part in ("model.", "likelihood.", "common."))

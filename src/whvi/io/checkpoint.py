@@ -75,16 +75,24 @@ def replace(
     folder: str | os.PathLike[str],
     tensors: Mapping[str, Tensor],
     state: dict[str, Any],
-    check: Callable[[dict[str, Any]], None],
+    check: Callable[[dict[str, Any]], None] | None = None,
 ) -> None:
-    """Write the only checkpoint of a folder, in place of the one that is there, after a look at the state of that.
+    """Write the only checkpoint of a folder, in place of the one that is there.
+
+    That must be of the same format, and no ``check`` of its state may raise an error.
 
     Law: of several processes that do so, one comes after the other; who reads meanwhile finds one of them, whole.
     """
     with alone(folder, wait=PATIENCE):
         there = steps(folder)
         if there:
-            check(load(folder).state)
+            held = load(folder).state
+            if held.get("format") != state.get("format"):
+                raise CheckpointError(
+                    f"{folder} holds a checkpoint of another kind, which would be replaced; use another folder"
+                )
+            if check is not None:
+                check(held)
         save(folder, max(there, default=-1) + 1, tensors, state, keep=1)
 
 

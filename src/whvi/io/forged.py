@@ -17,6 +17,23 @@ from whvi.errors import CheckpointError, WhviError
 _DIGITS = re.compile(r"\d+")
 
 
+def check_kind(place: object, state: Any, form: str, version: int, otherwise: str) -> None:
+    """Raise the CheckpointError of a file that is of another format, or of a version that is not read here.
+
+    Args:
+        place: the file or its folder.
+        state: what it says of itself, as "format" and "version".
+        form, version: what is wanted.
+        otherwise: what to say of another format, after the place.
+    """
+    if not isinstance(state, dict) or state.get("format") != form:
+        raise CheckpointError(f"{place} {otherwise}")
+    if state.get("version") != version:
+        raise CheckpointError(
+            f"{place} has version {state.get('version')!r:.40}, but this whvi reads {version} (upgrade whvi)"
+        )
+
+
 def check_stated(values: Any, tensors: Mapping[str, Tensor]) -> None:
     """Raise the CheckpointError of JSON that states a size, or has a list, that its tensors are too small for.
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from whvi.ops import registry
 from whvi.ops.bias import add_bias
-from whvi.ops.chain import Maybe, stacked_call, sum_of_chains, sum_of_noisy_chains
+from whvi.ops.chain import sum_of_chains, sum_of_noisy_chains
+from whvi.ops.chain_step import Maybe, stacked_call
 from whvi.ops.layout import Shape, noise_layout
 from whvi.ops.noise import KernelNoise
 from whvi.ops.recording import composed_backward, in_closed_graph, in_front, only_vmap, record, under_vmap

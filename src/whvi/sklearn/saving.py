@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from whvi.errors import CheckpointError
 from whvi.io import checkpoint
-from whvi.io.forged import check_shapes, not_as_saved
+from whvi.io.forged import check_kind, check_shapes, not_as_saved
 from whvi.scaling import Scaling
 from whvi.sklearn import described
 from whvi.sklearn.parameters import checked
@@ -90,20 +90,16 @@ def _modules(estimator: Any) -> nn.ModuleDict:
 
 
 def _check_kind(folder: str | PathLike[str], state: dict[str, Any], wanted: str) -> None:
-    if state.get("format") != FORMAT:
-        raise CheckpointError(f"{folder} holds a checkpoint, but not of an estimator; give a folder that save wrote")
-    if state.get("version") != VERSION:
-        raise CheckpointError(f"{folder} has version {state.get('version')!r:.40}, but this whvi reads {VERSION}")
+    other = "holds a checkpoint, but not of an estimator; give a folder that save wrote"
+    check_kind(folder, state, FORMAT, VERSION, other)
     found = str(state.get("estimator"))[:40]
     if found != wanted:
         raise CheckpointError(f"{folder} holds a {found}, but a {wanted} is wanted; use {found}.load")
 
 
 def _check_replaced(folder: str | PathLike[str], state: dict[str, Any], wanted: str) -> None:
-    found = state.get("estimator") if state.get("format") == FORMAT else None
-    if found != wanted:
-        held = "a checkpoint of another kind" if found is None else f"a {found}"
-        raise CheckpointError(f"{folder} holds {held}, which a {wanted} would replace; save to another folder")
+    if (found := state.get("estimator")) != wanted:
+        raise CheckpointError(f"{folder} holds a {found}, which a {wanted} would replace; save to another folder")
 
 
 def _json(value: Any) -> Any:
