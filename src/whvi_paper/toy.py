@@ -20,6 +20,7 @@ from whvi.inference import (
     SGHMC,
     SVI,
     Algorithm,
+    Callback,
     Checkpoint,
     Every,
     Fit,
@@ -162,11 +163,7 @@ def _train(one: Inputs, folder: Path, report: Report) -> Results:
         algorithm=algorithm(one),
         batch_size=len(data.x),
         seed=one["seed"],
-        callbacks=[
-            Every(max(1, steps // REPORTS), lambda moment: _tell(moment, steps, report)),
-            Checkpoint(folder, 5000),
-            Progress(False),
-        ],
+        callbacks=_callbacks(folder, steps, report),
     )
     functions = _functions(result, data, one)
     own = _chains(functions, one["chains"]) if sampled else {"elbo": round(_last_bound(result), 3)}
@@ -186,11 +183,7 @@ def _train_members(one: Inputs, folder: Path, report: Report) -> Results:
         algorithm=algorithm(one),
         batch_size=len(data.x),
         seed=one["seed"],
-        callbacks=[
-            Every(max(1, steps // REPORTS), lambda moment: _tell(moment, steps, report)),
-            Checkpoint(folder.with_name(f"{members}-{folder.name}"), 5000),
-            Progress(False),
-        ],
+        callbacks=_callbacks(folder.with_name(f"{members}-{folder.name}"), steps, report),
     )
     functions = whvi.predict(result.posterior, GRID, one["functions"], seed=one["seed"]).samples().squeeze(-1)
     count = sum(p.numel() for p in network(one["method"]).parameters()) + 1
@@ -214,8 +207,13 @@ def algorithm(one: Inputs) -> Algorithm:
     return SGHMC(**{name: one[name] for name in names}, keep=one["steps"])
 
 
-def _tell(moment: Moment, steps: int, report: Report) -> None:
-    report(moment.step / steps)
+def _callbacks(folder: Path, steps: int, report: Report) -> list[Callback]:
+    """Beside the steps: the share that is done is reported, and kept in a folder."""
+
+    def tell(moment: Moment) -> None:
+        report(moment.step / steps)
+
+    return [Every(max(1, steps // REPORTS), tell), Checkpoint(folder, 5000), Progress(False)]
 
 
 def _last_bound(result: Fit) -> float:

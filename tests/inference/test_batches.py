@@ -16,7 +16,8 @@ from torch.utils.data import (
 )
 
 from whvi.errors import WhviError
-from whvi.inference.batches import LoaderBatches, RowStream, StackedBatches, TensorBatches
+from whvi.inference.batches import RowStream, StackedBatches, TensorBatches
+from whvi.inference.loaders import LoaderBatches
 from whvi.likelihoods import Gaussian
 
 X = torch.arange(20.0).unsqueeze(-1)

@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from children import answer_of
 from whvi.errors import ArgumentError
 from whvi.inference import Distributed, fit
 from whvi.inference.distributed import Team
@@ -41,15 +40,7 @@ def flatten(value: Any, place: str = "") -> list[tuple[str, float]]:
 def test_two_processes_share_a_fit(tmp_path: Path) -> None:
     """One test for all laws: starting the processes takes longer than what they do."""
     script = Path(__file__).with_name("sharing.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    first, second, alone = json.loads(done.stdout)
+    first, second, alone = answer_of(script, tmp_path)
     check_against_one(first, alone)
     check_same_everywhere(first, second)
     check_interruption(first, second)

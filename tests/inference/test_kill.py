@@ -1,11 +1,8 @@
 """A run that is killed at any moment, again and again, ends in the same bits as one that is left alone."""
 
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from children import answer_of
 from whvi.inference import Checkpoint, Progress, fit
 from whvi.io import checkpoint
 from whvi.likelihoods import Gaussian
@@ -26,15 +24,7 @@ KILLS, INTERVAL = 50, 2
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills copies of a process, which this system cannot make")
 def test_fifty_kills_leave_no_trace_and_cost_an_interval_at_most(tmp_path: Path) -> None:
     script = Path(__file__).with_name("killed.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), str(KILLS)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    whole, killed, places, lost = json.loads(done.stdout)
+    whole, killed, places, lost = answer_of(script, tmp_path, KILLS, timeout=600)
     assert len(whole) == 64
     assert killed == whole
     assert len(places) == KILLS

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 import torch
+from structured_contract import StructuredContract
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, linear
 
 import whvi
 from whvi.convert import bayesianize, to_dense
 from whvi.errors import ArgumentError, UnsupportedError
 from whvi.inference import fit_replicas
 from whvi.likelihoods import Gaussian
-from whvi.nn import BayesianLayer, WHVIColumn, WHVIConv2d, WHVILinear
+from whvi.nn import WHVIColumn, WHVIConv2d, WHVILinear
 from whvi.nn.anatomy import anatomy, differences
 from whvi.nn.structured import StructuredLayer
 from whvi.posterior import ConstantWeightVariance
 from whvi.predictive import Ensemble
-from whvi.testing import LayerContract, assert_close, assert_moments, perturb
+from whvi.testing import assert_close, assert_moments, perturb
 
 DOUBLE: dict[str, Any] = {"dtype": torch.float64}
 LAYERS: dict[str, Any] = {
@@ -30,25 +30,13 @@ LAYERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-class TestPermuted(LayerContract):
+class TestPermuted(StructuredContract):  # type: ignore[misc]
     """All laws of a layer hold for words with P."""
 
     @pytest.fixture
     def layer(self, name: str) -> StructuredLayer:
         layer: StructuredLayer = LAYERS[name]()
         return perturb(layer)
-
-    @pytest.fixture
-    def inputs(self, layer: StructuredLayer) -> Tensor:
-        if isinstance(layer, WHVIConv2d):
-            return torch.randn(6, 2, 3, 3, dtype=torch.float64)
-        assert isinstance(layer, WHVILinear)
-        return torch.randn(6, layer.in_features, dtype=torch.float64)
-
-    def plain(self, layer: BayesianLayer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if isinstance(layer, WHVIConv2d):
-            return conv2d(x, weight, bias, stride=(1, 2), groups=layer.groups)
-        return linear(x, weight, bias)
 
 
 def made(word: str, seed: int = 0, **options: Any) -> WHVILinear:

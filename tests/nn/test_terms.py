@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn.functional import conv2d, linear
+from structured_contract import StructuredContract
 
 import whvi
 from whvi.errors import ArgumentError, UnsupportedError
-from whvi.nn import BayesianLayer, WHVIColumn, WHVIConv2d, WHVILinear
+from whvi.nn import WHVIColumn, WHVIConv2d, WHVILinear
 from whvi.nn.structured import StructuredLayer
 from whvi.posterior import PlanarFlow, Posterior
-from whvi.testing import LayerContract, assert_close, perturb
+from whvi.testing import assert_close, perturb
 from whvi.testing.layer import posteriors
 
 DOUBLE = {"dtype": torch.float64}
@@ -35,7 +34,7 @@ LAYERS: dict[str, Any] = {  # every layout, structure, posterior and kind of sca
 
 
 @pytest.mark.parametrize("name", LAYERS)
-class TestTerms(LayerContract):
+class TestTerms(StructuredContract):  # type: ignore[misc]
     """All laws of a layer hold for a sum of terms."""
 
     @pytest.fixture
@@ -45,18 +44,6 @@ class TestTerms(LayerContract):
             if isinstance(each, PlanarFlow):
                 each.mean_samples = 64
         return perturb(layer)
-
-    @pytest.fixture
-    def inputs(self, layer: StructuredLayer) -> Tensor:
-        if isinstance(layer, WHVIConv2d):
-            return torch.randn(6, 2, 3, 3, dtype=torch.float64)
-        assert isinstance(layer, WHVILinear)
-        return torch.randn(6, layer.in_features, dtype=torch.float64)
-
-    def plain(self, layer: BayesianLayer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if isinstance(layer, WHVIConv2d):
-            return conv2d(x, weight, bias, stride=(1, 2), groups=layer.groups)
-        return linear(x, weight, bias)
 
 
 def single(layer: StructuredLayer, make: Any, t: int) -> StructuredLayer:

@@ -331,7 +331,7 @@ def test_kernels_compile_for_gpus(tmp_path: Path) -> None:
         pytest.skip(result.stdout.strip())
     assert result.returncode == 0, result.stdout + result.stderr
     facts = [json.loads(line) for line in result.stdout.splitlines()]
-    kernels = {"_fwht_kernel", "_normal_kernel", "_chain_kernel", "_chain_backward_kernel"}
+    kernels = {"fwht_kernel", "normal_kernel", "chain_kernel", "chain_backward_kernel"}
     assert {(fact["kernel"], fact["arch"]) for fact in facts} == set(itertools.product(kernels, ARCHITECTURES))
     for fact in facts:
         assert fact["cubin"] > 0

@@ -1,26 +1,17 @@
 """A network on images that is killed in mid-epoch ends with the numbers of one that is left alone."""
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from children import answer_of
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills copies of a process, which this system cannot make")
 def test_a_kill_in_mid_epoch_leaves_no_trace(tmp_path: Path) -> None:
     script = Path(__file__).with_name("image_killed.py")
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    whole, killed, was_killed, places = json.loads(done.stdout)
+    whole, killed, was_killed, places = answer_of(script, tmp_path)
     assert was_killed
     assert places == [5]  # the second epoch was under way
     for (results,) in (whole, killed):

@@ -1,14 +1,13 @@
 """Which rows a step sees: a function of the seed and the step, so that a run can be resumed anywhere."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 
 from whvi import rows as of
 from whvi.arguments import whole_number
@@ -156,114 +155,6 @@ class StackedBatches(Batches):
         """Rows and hashes of all."""
         hashes = [digest(*part) for part in self.parts]
         return {"batch_size": self.streams[0].batch_size, "sha256": [hashes[place] for place in self.places]}
-
-
-class LoaderBatches(Batches):
-    """The batches of a DataLoader, pass after pass. Each pass is seeded by its number, so that it can be repeated.
-
-    Only what persistent workers draw cannot be: torch seeds their generators once.
-    """
-
-    def __init__(
-        self,
-        loader: "DataLoader[Any]",
-        likelihood: Likelihood,
-        n_data: int | None,
-        seed: int,
-        target: str | int | None = None,
-    ) -> None:
-        self.loader, self.likelihood, self.seed, self.target = loader, likelihood, seed, target
-        if isinstance(sampler_of(loader), DistributedSampler):
-            raise ArgumentError(
-                "the DataLoader has a DistributedSampler, which gives this process a part of the rows; with "
-                "Distributed() fit shares each batch among the processes itself: give all of them the whole data, "
-                "with shuffle=True or another sampler"
-            )
-        if n_data is None:
-            n_data = rows_of(loader)
-            if n_data == 0:
-                raise ArgumentError("the DataLoader has no rows; give at least one example")
-        self.n_data, self.rows = whole_number("n_data", n_data), loader.batch_size
-        self._next = 0
-        self._batches: Iterator[Any] = iter(())
-
-    def at(self, step: int) -> tuple[Inputs, Tensor]:
-        """The next batch; batches before the first step that is asked for are passed over."""
-        if step < self._next:
-            raise ArgumentError(f"step {step} is over; a DataLoader goes forward only")
-        if self._next == 0:
-            self._next, self._batches = self._stream_to(step)
-        batch: Any = None
-        while self._next <= step:
-            batch = next(self._batches)
-            self._next += 1
-        x, y = split("a batch of the DataLoader", batch, self.target)
-        check_rows(x, y)
-        if len(y) > self.n_data:
-            raise ArgumentError(f"a batch has {len(y)} rows, but n_data is {self.n_data}")
-        if self.loader.batch_size is None:  # what the dataset itself holds, perhaps
-            x = of.mapped(torch.clone, x)
-        return x, self.likelihood.targets(y)
-
-    def identity(self) -> dict[str, Any]:
-        """Rows of all and of a batch; the rows themselves are not known before they are loaded."""
-        return {"n_data": self.n_data, "batch_size": self.loader.batch_size}
-
-    def _stream_to(self, step: int) -> tuple[int, Iterator[Any]]:
-        """Batches from the beginning of the pass that a step belongs to, where passes have a known length."""
-        try:
-            length = len(self.loader)
-        except TypeError:
-            length = 0
-        passes = step // length if length else 0
-        return passes * length, self._stream(passes)
-
-    def _stream(self, epoch: int) -> Iterator[Any]:
-        while True:
-            seed = mix(self.seed, "pass", epoch)
-            for source in (self.loader, self.loader.sampler, self.loader.batch_sampler, sampler_of(self.loader)):
-                if (generator := getattr(source, "generator", None)) is not None:
-                    generator.manual_seed(seed)
-            start_generators(seed)
-            count, batches = 0, iter(self.loader)
-            while True:
-                start_generators(mix(seed, count))  # a dataset may draw, as augmentation does
-                batch = next(batches, None)
-                if batch is None:
-                    break
-                count += 1
-                yield batch
-            if count == 0:
-                raise ArgumentError("the DataLoader gave no batch; does drop_last leave any?")
-            epoch += 1
-
-
-def rows_of(loader: "DataLoader[Any]") -> int:
-    """N: the rows that passes over a loader are about, those of its data set or of the subset that its sampler takes.
-
-    >>> from torch.utils.data import DataLoader, SubsetRandomSampler
-    >>> rows_of(DataLoader(list(range(100)), sampler=SubsetRandomSampler(range(10))))
-    10
-    """
-    try:
-        rows = len(loader.dataset)  # type: ignore[arg-type]
-    except TypeError:
-        raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
-    sampler = sampler_of(loader)
-    if isinstance(sampler, SubsetRandomSampler):
-        return len(sampler)
-    whole = (SequentialSampler, RandomSampler)  # a pass may be shorter, but is of all rows
-    if isinstance(sampler, whole) or not hasattr(sampler, "__len__") or len(sampler) == rows:
-        return rows
-    raise ArgumentError(
-        f"the sampler of this DataLoader, a {type(sampler).__name__}, gives {len(sampler)} of {rows} rows; "
-        "give n_data, the rows that training is about"
-    )
-
-
-def sampler_of(loader: "DataLoader[Any]") -> Any:
-    """What chooses the rows, also where another object makes batches of them."""
-    return getattr(loader.batch_sampler, "sampler", loader.sampler)
 
 
 def split(name: str, data: object, target: str | int | None = None) -> tuple[Inputs, Tensor]:

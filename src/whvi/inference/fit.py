@@ -15,9 +15,10 @@ from whvi.arguments import any_whole_number, whole_number
 from whvi.ensemble import Ensemble
 from whvi.errors import ArgumentError, InputTypeError
 from whvi.inference.algorithm import Algorithm, Members, Run
-from whvi.inference.batches import Batches, LoaderBatches, StackedBatches, TensorBatches, Transform, digest, split
+from whvi.inference.batches import Batches, StackedBatches, TensorBatches, Transform, digest, split
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, History, Progress
 from whvi.inference.callbacks.base import check_names
+from whvi.inference.loaders import LoaderBatches
 from whvi.inference.loop import Loop, Part, training
 from whvi.inference.old_keywords import OldKeywords, OldReplicasKeywords, in_new_words
 from whvi.inference.replicas import check_settings
@@ -128,20 +129,17 @@ def fit(
     algorithm = SVI() if algorithm is None else algorithm
     if not isinstance(algorithm, Algorithm):
         raise InputTypeError(f"algorithm must be one such as SVI(), got {algorithm!r}")
-    batches: Batches
     if isinstance(data, DataLoader):
         if transform is not None:
             raise ArgumentError("transform is for tensors; let the DataLoader's dataset transform its own rows")
-        batches = LoaderBatches(data, likelihood, n_data, seed, target)
+        batches: Batches = LoaderBatches(data, likelihood, n_data, seed, target)
     else:
         if n_data is not None:
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
         x, y = split("data", data, target)
         of.check(x)
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
-        with torch.random.fork_rng():  # a transform may draw
-            one = of.mapped(torch.clone, of.take(x, slice(1)))
-            check_model_precision(x if transform is None else transform(one), model)
+        _check_row(x, transform, model)
     algorithm.check_call(whole_number("steps", steps), any(isinstance(c, EarlyStopping) for c in all_callbacks))
     with torch.random.fork_rng():
         torch.manual_seed(mix(seed, "init"))
@@ -244,6 +242,13 @@ def check_modules(model: object, likelihood: object) -> None:
         raise InputTypeError(
             f"likelihood must be one of whvi.likelihoods, such as Gaussian(), got {type(likelihood).__name__}"
         )
+
+
+def _check_row(x: Inputs, transform: Transform | None, model: nn.Module) -> None:
+    """Raise an error unless the model takes a row of this dtype, as a transform makes it."""
+    with torch.random.fork_rng():  # a transform may draw
+        one = of.mapped(torch.clone, of.take(x, slice(1)))
+        check_model_precision(one if transform is None else transform(one), model)
 
 
 def _callbacks(given: Sequence[Callback]) -> list[Callback]:

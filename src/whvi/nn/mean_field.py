@@ -23,7 +23,7 @@ from whvi.nn.parts import (
     unit_pairs,
 )
 from whvi.nn.vectors import BIAS, STREAM, make_bias, shared_vectors, value_at
-from whvi.ops.local import local_linear
+from whvi.ops.local import drawn, local_linear
 from whvi.ops.precision import full_precision
 from whvi.posterior import DiagonalGaussian, GaussianPosterior, Posterior, Prior
 from whvi.posterior.base import standard_normal, wide
@@ -35,10 +35,7 @@ _WEIGHT = 0  # stream of noise
 
 def drawn_outputs(centre: Tensor, variance: Tensor, seed: Tensor, offset: int) -> Tensor:
     """Independent normals of a mean and a variance, as the outputs of a map with independent Gaussian weights are."""
-    # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
-    variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
-    noise = standard_normal(centre, tuple(centre.shape), seed, offset)
-    return torch.addcmul(centre, variance.sqrt().to(centre.dtype), noise.to(centre.dtype))
+    return drawn(centre, variance, standard_normal(centre, tuple(centre.shape), seed, offset))
 
 
 class MeanField(BayesianLayer):

@@ -51,18 +51,7 @@ def plan(leads: Sequence[Shape | None], *, stack: bool, summed: bool = False) ->
     lead = broadcast([shape for shape in leads if shape is not None])
     full = [None if shape is None else (1,) * (len(lead) - len(shape)) + tuple(shape) for shape in leads]
     outer, most = (len(lead) - 3, 1) if summed else (len(lead), 2)
-    runs: list[tuple[int, tuple[int, ...]]] = []
-    first_end = 0
-    for axis, size in enumerate(lead[:outer]):
-        if size == 1:
-            continue
-        varies = _varying(full, axis)
-        if runs and runs[-1][1] == varies:
-            runs[-1] = (runs[-1][0] * size, varies)
-        else:
-            runs.append((size, varies))
-        if len(runs) == 1:
-            first_end = axis + 1
+    runs, first_end = _runs(lead[:outer], full)
     groups, expand = 1, 0
     # A first axis on which everything varies is a stack of problems, unless it holds the only rows of operand 0.
     if stack and len(runs) > 1 and _everything(runs[0][1], full) and (len(runs) == most + 1 or runs[1][1][0]):
@@ -83,6 +72,23 @@ def plan(leads: Sequence[Shape | None], *, stack: bool, summed: bool = False) ->
     varying = zip(in_rows, in_terms, in_columns, in_blocks, strict=True)
     bits = sum((r | t << 1 | c << 2 | b << 3) << 4 * i for i, (r, t, c, b) in enumerate(varying))
     return Layout(lead, groups, rows, terms, columns, blocks, bits, expand)
+
+
+def _runs(lead: Sequence[int], full: Sequence[Shape | None]) -> tuple[list[tuple[int, tuple[int, ...]]], int]:
+    """Neighbouring axes on which the same operands vary, each as a size and what varies; and where the first ends."""
+    runs: list[tuple[int, tuple[int, ...]]] = []
+    first_end = 0
+    for axis, size in enumerate(lead):
+        if size == 1:
+            continue
+        varies = _varying(full, axis)
+        if runs and runs[-1][1] == varies:
+            runs[-1] = (runs[-1][0] * size, varies)
+        else:
+            runs.append((size, varies))
+        if len(runs) == 1:
+            first_end = axis + 1
+    return runs, first_end
 
 
 def noise_layout(

@@ -53,6 +53,13 @@ def local_linear(
         return _composed(*operands, offset, bias_offset)
 
 
+def drawn(centre: Tensor, variance: Tensor, noise: Tensor) -> Tensor:
+    """centre + sqrt(variance) * noise, in the dtype of the centre."""
+    # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
+    root = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+    return torch.addcmul(centre, root.to(centre.dtype), noise.to(centre.dtype))
+
+
 def _composed(
     x: Tensor,
     mean: Tensor,
@@ -65,9 +72,8 @@ def _composed(
 ) -> Tensor:
     centre = linear(x, mean)
     noise, bias_noise = (normal(seed, place, centre.shape, dtype=x.dtype) for place in (offset, bias_offset))
-    # Where x is zero so is the variance, and the slope of its root is infinite: the floor makes it zero there.
-    variance = linear(x.square(), (2 * log_std).exp()).clamp_min(torch.finfo(x.dtype).tiny)
-    return centre + variance.sqrt() * noise + (bias_mean + bias_log_std.exp() * bias_noise)
+    variance = linear(x.square(), (2 * log_std).exp())
+    return drawn(centre, variance, noise) + (bias_mean + bias_log_std.exp() * bias_noise)
 
 
 class _Local(torch.autograd.Function):

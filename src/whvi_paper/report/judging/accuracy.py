@@ -1,54 +1,14 @@
-"""How a claim of the paper is judged: from the published numbers alone, so that the verdict changes with them."""
+"""Claims on how well networks and processes predict."""
 
-from collections.abc import Callable, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from itertools import pairwise
-from math import sqrt
 from statistics import fmean
 
-from whvi_paper import measured
 from whvi_paper.blocks import Entry
 from whvi_paper.printed import REGRESSION_DATASETS, WIDTHS
 from whvi_paper.report.compare import label
+from whvi_paper.report.judging.verdict import Finding, Judge, Verdict, values
 from whvi_paper.report.standing import near, target
-
-
-class Verdict(StrEnum):
-    """Of a claim."""
-
-    REPRODUCED = "reproduced"
-    NOT_REPRODUCED = "not reproduced"
-    CONTRADICTED = "contradicted"
-    UNTESTABLE = "not testable here"
-    OPEN = "not computed yet"
-
-
-Finding = tuple[Verdict, str]
-"""A verdict, and the numbers that it rests on."""
-Judge = Callable[[Sequence[Entry]], Finding]
-"""Of the numbers of an exhibit that were run."""
-IMAGES = 10_000
-"""Test images of CIFAR-10."""
-
-
-def values(entries: Sequence[Entry], **fields: object) -> dict[tuple[str, str, int], float]:
-    """(method, dataset, width) -> mean, of the entries with these fields."""
-    mine = [e for e in entries if all(getattr(e, name) == value for name, value in fields.items())]
-    return {(entry.method, entry.dataset, entry.width): entry.mean for entry in mine}
-
-
-def exponent(method: str, metric: str, wanted: float, slack: float) -> Judge:
-    """That what is measured grows with a power of the size, or slower."""
-
-    def judge(entries: Sequence[Entry]) -> Finding:
-        line = sorted((size, mean) for (who, _, size), mean in values(entries, metric=metric).items() if who == method)
-        if len(line) < 2:
-            return Verdict.OPEN, ""
-        slope = measured.exponent(line)
-        verdict = Verdict.REPRODUCED if slope <= wanted + slack else Verdict.CONTRADICTED
-        return verdict, f"the exponent is {slope:.2f}"
-
-    return judge
 
 
 def majority(rival: str, *metrics: str) -> Judge:
@@ -79,16 +39,21 @@ def always(rival: str, *metrics: str) -> Judge:
     return judge
 
 
+def beside_whvi(entries: Sequence[Entry], method: str, metric: str) -> dict[tuple[str, int], tuple[float, float]]:
+    """(dataset, width) -> a mean of WHVI and that of another method, wherever there are both."""
+    found = values(entries, metric=metric)
+    return {
+        (dataset, width): (found["whvi", dataset, width], mean)
+        for (who, dataset, width), mean in found.items()
+        if who == method and ("whvi", dataset, width) in found
+    }
+
+
 def compared(entries: Sequence[Entry], rival: str, metrics: Sequence[str]) -> tuple[int, int, str]:
     """In how many comparisons WHVI has the lower number, of how many, and in words for each metric."""
     parts, better, total = [], 0, 0
     for metric in metrics:
-        found = values(entries, metric=metric)
-        pairs = [
-            (mean, found[rival, dataset, width])
-            for (who, dataset, width), mean in found.items()
-            if who == "whvi" and (rival, dataset, width) in found
-        ]
+        pairs = beside_whvi(entries, rival, metric).values()
         wins = sum(ours < theirs for ours, theirs in pairs)
         better, total = better + wins, total + len(pairs)
         parts.append(f"{wins} of {len(pairs)} by {label(metric)}")
@@ -119,12 +84,7 @@ def as_good(method: str, slack: float) -> Judge:
     """That a variant of WHVI on the structures' data differs from it in error by no more than a share."""
 
     def judge(entries: Sequence[Entry]) -> Finding:
-        found = values(entries, metric="error")
-        both = {
-            dataset: (found["whvi", dataset, width], mean)
-            for (who, dataset, width), mean in found.items()
-            if who == method and ("whvi", dataset, width) in found
-        }
+        both = {dataset: pair for (dataset, _), pair in beside_whvi(entries, method, "error").items()}
         if not both:
             return Verdict.OPEN, ""
         close = all(abs(other - ours) <= slack * ours for ours, other in both.values())
@@ -134,31 +94,14 @@ def as_good(method: str, slack: float) -> Judge:
     return judge
 
 
-def smaller_variance(entries: Sequence[Entry]) -> Finding:
-    """That gradients vary less with a draw for each example than with one for the batch, in all cases."""
-    found = {(e.dataset, e.model, e.method): e.mean for e in entries if e.metric == "gradient_variance"}
-    ratios = [
-        mean / found[dataset, model, "example"] for (dataset, model, draws), mean in found.items() if draws == "batch"
-    ]
-    if not ratios:
-        return Verdict.OPEN, ""
-    verdict = Verdict.REPRODUCED if min(ratios) > 1.0 else Verdict.NOT_REPRODUCED
-    return verdict, f"it is {min(ratios):.1f} to {max(ratios):.1f} times smaller, in {len(ratios)} cases"
-
-
 def no_improvement(method: str) -> Judge:
     """That a variant of WHVI is better in no more than half of the numbers, by RMSE and MNLL."""
 
     def judge(entries: Sequence[Entry]) -> Finding:
         told, better, total = [], 0, 0
         for metric in ("rmse", "mnll"):
-            found = {(who, dataset): mean for (who, dataset, _), mean in values(entries, metric=metric).items()}
-            pairs = [
-                (mean, found["whvi", dataset])
-                for (who, dataset), mean in found.items()
-                if who == method and ("whvi", dataset) in found
-            ]
-            wins = sum(other < ours for other, ours in pairs)
+            pairs = beside_whvi(entries, method, metric).values()
+            wins = sum(other < ours for ours, other in pairs)
             better, total = better + wins, total + len(pairs)
             told.append(f"{wins} of {len(pairs)} by {label(metric)}")
         if not total:
@@ -258,91 +201,6 @@ def bound_chooses(entries: Sequence[Entry]) -> Finding:
     return (Verdict.REPRODUCED if all(good) else Verdict.NOT_REPRODUCED) if good else Verdict.OPEN, "; ".join(told)
 
 
-def no_loss_in_convnets(entries: Sequence[Entry]) -> Finding:
-    """That WHVI in linear maps costs no error (two std of a difference) and no calibration (0.01) beside MC dropout."""
-    found = {(e.model, e.method, e.metric): e.mean for e in entries}
-    models = [model for model, who, metric in found if (who, metric) == ("whvi", "error")]
-    models = [model for model in models if (model, "mcd", "error") in found]
-    told, good = [], []
-    for model in models:
-        ours, theirs = (found[model, who, "error"] for who in ("whvi", "mcd"))
-        slack = 2 * sqrt(2 * theirs * (1 - theirs) / IMAGES)
-        calibrated = found[model, "whvi", "ece"] <= found[model, "mcd", "ece"] + 0.01
-        good.append(ours <= theirs + slack and calibrated)
-        told.append(f"{model}: {ours:.2%} beside {theirs:.2%}")
-    return (Verdict.REPRODUCED if all(good) else Verdict.CONTRADICTED) if good else Verdict.OPEN, "; ".join(told)
-
-
-def flows_help(entries: Sequence[Entry]) -> Finding:
-    """That NF-WHVI has the lower error in convolutional networks."""
-    found = {(e.model, e.method): e.mean for e in entries if e.metric == "error"}
-    models = [model for model, who in found if who == "nf-whvi" and (model, "whvi") in found]
-    good = [found[model, "nf-whvi"] < found[model, "whvi"] for model in models]
-    told = "; ".join(f"{m}: {found[m, 'nf-whvi']:.2%} beside {found[m, 'whvi']:.2%}" for m in models)
-    return (Verdict.REPRODUCED if all(good) else Verdict.NOT_REPRODUCED) if good else Verdict.OPEN, told
-
-
-def filters(worse: str, than: str) -> Judge:
-    """That one treatment of filters has an error above another's by two std of a difference of shares."""
-
-    def judge(entries: Sequence[Entry]) -> Finding:
-        found = {e.method: e.mean for e in entries if e.metric == "error"}
-        if not {worse, than} <= found.keys():
-            return Verdict.OPEN, ""
-        one, other = found[worse], found[than]
-        slack = 2 * sqrt((one * (1 - one) + other * (1 - other)) / IMAGES)
-        verdict = Verdict.REPRODUCED if one - other > slack else Verdict.NOT_REPRODUCED
-        return verdict, f"error {one:.3f} beside {other:.3f}"
-
-    return judge
-
-
-def break_even(entries: Sequence[Entry]) -> Finding:
-    """That on a CPU the transform is the faster one from D = 512 or 1024 on: there, and not before."""
-    found = values(entries, dataset="batch 512", metric="seconds")
-    sizes = sorted(size for who, _, size in found if who == "whvi")
-    faster = [size for size in sizes if found["whvi", "batch 512", size] < found["matmul", "batch 512", size]]
-    if not sizes:
-        return Verdict.OPEN, ""
-    good = {size for size in sizes if size >= 1024} <= set(faster)
-    told = f"it is the faster one at {len(faster)} of {len(sizes)} sizes, the smallest D = {min(faster, default=0)}"
-    return Verdict.REPRODUCED if good else Verdict.CONTRADICTED, told
-
-
-def fastest_prediction(entries: Sequence[Entry]) -> Finding:
-    """That WHVI predicts fastest in the widest network, and that NNG takes longest."""
-    found = {(who, size): mean for (who, _, size), mean in values(entries, metric="seconds").items()}
-    if not found:
-        return Verdict.OPEN, ""
-    width = max(size for _, size in found)
-    times = {who: mean for (who, size), mean in found.items() if size == width}
-    good = min(times, key=lambda who: times[who]) == "whvi" and max(times, key=lambda who: times[who]) == "nng"
-    told = ", ".join(f"{label(who)} {mean * 1e3:.0f}" for who, mean in times.items())
-    return Verdict.REPRODUCED if good else Verdict.CONTRADICTED, f"milliseconds with {width} units: {told}"
-
-
-def half_faster(entries: Sequence[Entry]) -> Finding:
-    """That AlexNet with WHVI predicts 51 % faster than with MC dropout, up to a tenth."""
-    found = {who: mean for (who, at, _), mean in values(entries, metric="seconds").items() if at.startswith("network")}
-    if not {"whvi", "mcd"} <= found.keys():
-        return Verdict.OPEN, ""
-    ratio = found["mcd"] / found["whvi"]
-    verdict = Verdict.REPRODUCED if ratio >= 0.9 * 1.51 else Verdict.NOT_REPRODUCED
-    return verdict, f"MC dropout takes {ratio:.2f} times as long, on a CPU"
-
-
-def approximates(entries: Sequence[Entry]) -> Finding:
-    """That the error of approximating a random matrix does not grow with D; W = 0 has 0.577."""
-    line = sorted((entry.width, entry.mean) for entry in entries)
-    if len(line) < 2:
-        return Verdict.OPEN, ""
-    grows = all(before[1] <= after[1] for before, after in pairwise(line))
-    told = (
-        f"the least RMSE is {line[1][1]:.3f} at D = {line[1][0]}, {line[-1][1]:.3f} at {line[-1][0]}; W = 0 has 0.577"
-    )
-    return Verdict.CONTRADICTED if grows else Verdict.REPRODUCED, told
-
-
 def processes(rival: str, better: bool) -> Judge:
     """That WHVI has a lower (or higher) RMSE than a rival under the paper's protocol, in most cases."""
 
@@ -363,8 +221,3 @@ def processes(rival: str, better: bool) -> Judge:
         return verdict, f"in {as_told} of {len(pairs)} cases; on average its RMSE is {ratio:.2f} times the rival's"
 
     return judge
-
-
-def settled(verdict: Verdict, told: str) -> Judge:
-    """What no record decides: a formula, or hardware that is not here."""
-    return lambda entries: (verdict, told)
