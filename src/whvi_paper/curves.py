@@ -2,7 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
+from dataclasses import replace
+from math import nan
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from whvi_paper.blocks import Entry
@@ -11,6 +13,33 @@ from whvi_paper.store import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+EARLY, SHARE = "mnll_early", 0.2
+"""The metric: test MNLL after this share of the steps."""
+
+
+def early(entries: Iterable[Entry], records: Iterable[Record]) -> list[Entry]:
+    """Of each network that has a curve, the first value of it at or after a fifth of the steps, as published numbers.
+
+    Args:
+        entries: of the networks, for one metric; what they are of, and which records they have.
+        records: these and others.
+    """
+    by_name = {record["name"]: record for record in records}
+    found = []
+    for entry in entries:
+        values = [value for name in entry.records if (value := _early(by_name[name])) is not None]
+        if values and len(values) == entry.n:
+            spread = stdev(values) if len(values) > 1 else nan
+            found.append(replace(entry, metric=EARLY, mean=fmean(values), std=spread, paper_mean=None, paper_std=None,
+                                 paper_corrected=None))  # fmt: skip
+    return found
+
+
+def _early(record: Record) -> float | None:
+    wanted = SHARE * record["inputs"]["steps"]
+    return next((value for step, value in record["results"].get("curve", ()) if step >= wanted), None)
 
 
 def learning_curves(records: Iterable[Record], label: Callable[[Record], str]) -> dict[str, list[tuple[int, float]]]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import log, nan
-from statistics import linear_regression
+from statistics import linear_regression, median, quantiles
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -11,8 +12,8 @@ import torch
 from whvi.errors import ArgumentError
 from whvi_paper import recipe
 from whvi_paper.bench.suite import machine
-from whvi_paper.bench.timing import interleaved
-from whvi_paper.blocks import Entry, TextCell
+from whvi_paper.bench.timing import interleaved, single_calls
+from whvi_paper.blocks import Entry, Shown, TextCell
 from whvi_paper.jobs import Inputs
 from whvi_paper.store import Record
 
@@ -61,6 +62,47 @@ def timed(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
         return {"seconds": {name: float(f"{value:.4g}") for name, value in seconds.items()}, "machine": machine()}
 
 
+def distributions(contenders: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, Any]:
+    """Results: the median seconds of so many calls of each contender, the machine, and beside the metrics all times."""
+    with threads(1):
+        times = single_calls(contenders, repetitions)
+        seconds = {name: float(f"{median(values):.4g}") for name, values in times.items()}
+        rounded = {name: [float(f"{value:.4g}") for value in values] for name, values in times.items()}
+        return {"metrics": {"seconds": seconds, "machine": machine()}, "times": rounded}
+
+
+def box(times: Sequence[float]) -> dict[str, float]:
+    """What a box plot draws: quartiles, and as ends of the whiskers the 5 % and the 95 % quantile.
+
+    >>> box([1.0, 2.0, 3.0, 4.0, 5.0])["med"]
+    3.0
+    """
+    twentieths = quantiles(times, n=20, method="inclusive")
+    return dict(zip(("whislo", "q1", "med", "q3", "whishi"), (twentieths[i] for i in (0, 4, 9, 14, 18)), strict=True))
+
+
+def draw_boxes(
+    axis: "Axes",
+    boxes: Mapping[str, Mapping[int, Mapping[str, float]]],
+    labels: Mapping[str, str],
+    colours: Mapping[str, str],
+) -> None:
+    """For each name and each size a box, boxes of one size side by side, on a logarithmic axis."""
+    sizes = sorted({size for line in boxes.values() for size in line})
+    step = 0.8 / max(1, len(boxes))
+    for place, (name, line) in enumerate(boxes.items()):
+        at = [sizes.index(size) + (place - (len(boxes) - 1) / 2) * step for size in line]
+        axis.bxp(
+            [dict(one) for one in line.values()], positions=at, widths=0.8 * step, showfliers=False,
+            boxprops={"color": colours[name]}, whiskerprops={"color": colours[name]},
+            capprops={"color": colours[name]}, medianprops={"color": colours[name]},
+        )  # fmt: skip
+        axis.plot([], [], color=colours[name], label=labels[name])
+    axis.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    axis.set_yscale("log")
+    axis.grid(alpha=0.3)
+
+
 def points(records: Iterable[Record], size: str, metric: str) -> Points:
     """A metric that has a value for each contender, against an input."""
     found: Points = {}
@@ -98,6 +140,24 @@ def exponent(line: Sequence[tuple[int, float]]) -> float:
         return nan
     sizes, values = zip(*line[-LARGEST:], strict=True)
     return linear_regression([log(size) for size in sizes], [log(value) for value in values]).slope
+
+
+def in_two_parts(
+    records: Sequence[Record],
+    key: str,
+    without: Callable[[Sequence[Record]], Shown],
+    having: Callable[[Sequence[Record]], Shown],
+) -> Shown:
+    """An exhibit of records of two kinds, which an input tells apart: what is seen of either, one after the other."""
+    second = [record for record in records if key in record["inputs"]]
+    first = [record for record in records if key not in record["inputs"]]
+    parts = [show(mine) for show, mine in ((without, first), (having, second)) if mine]
+    return replace(
+        parts[0],
+        text=" ".join(part.text for part in parts),
+        blocks=[block for part in parts for block in part.blocks],
+        entries=[entry for part in parts for entry in part.entries],
+    )
 
 
 def where(records: Iterable[Record]) -> str:

@@ -92,8 +92,11 @@ SHALLOW = Recipe(
     {"mfg": 20_200, "nng": 40_400},
 )
 """Of regression with one layer, where methods are not compared by their bounds: WHVI infers its scales, too."""
-PRIORS = Recipe({f"whvi-{prior}": {"kl_warm_up": _WARM_UP} for prior in ("prior-1e-2", "prior-1e-5", "constant")}, {})
+_WARM: Configuration = {"kl_warm_up": _WARM_UP}
+PRIORS = Recipe(dict.fromkeys(("whvi-prior-1e-2", "whvi-prior-1e-5", "whvi-constant"), _WARM), {})
 """Of regression under other priors: that of WHVI."""
+JOINED = Recipe(dict.fromkeys(("whvi-embed", "whvi-shared-g", "whvi-one-matrix"), _WARM), {})
+"""Of regression where layers have something in common: that of WHVI."""
 _RICH = ("whvi-t2", "whvi-t4", "whvi-t8", "whvi-grid32")
 TERMS = Recipe(
     {

@@ -1,5 +1,6 @@
 """What exhibits that measure share."""
 
+from functools import partial
 from math import isnan
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from whvi.errors import ArgumentError
 from whvi_paper import measured
+from whvi_paper.bench.timing import WARM_UP
 
 
 def record(size: int, seconds: dict[str, float]) -> dict[str, object]:
@@ -42,6 +44,18 @@ def test_times_are_taken_on_one_thread() -> None:
     assert seen == {1}
     assert metrics["machine"]["cores"] == 1
     assert metrics["seconds"]["one"] > 0
+
+
+def test_every_repetition_is_kept_and_the_box_is_of_them() -> None:
+    calls: list[str] = []
+    ways = {name: partial(calls.append, name) for name in ("one", "other")}
+    found = measured.distributions(ways, 5)
+    assert calls == ["one", "other"] * (WARM_UP + 5)
+    assert {name: len(times) for name, times in found["times"].items()} == {"one": 5, "other": 5}
+    for name, times in found["times"].items():
+        assert found["metrics"]["seconds"][name] == pytest.approx(measured.box(times)["med"], rel=1e-3)
+    box = measured.box([float(value) for value in range(101)])
+    assert box == pytest.approx({"whislo": 5.0, "q1": 25.0, "med": 50.0, "q3": 75.0, "whishi": 95.0})
 
 
 def test_unknown_profile_is_refused() -> None:

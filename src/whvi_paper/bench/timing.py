@@ -4,6 +4,9 @@ import time
 from collections.abc import Callable, Mapping
 from statistics import median
 
+WARM_UP = 3
+"""Calls that are not counted, where each is measured for itself."""
+
 
 def interleaved(
     contenders: Mapping[str, Callable[[], object]], *, rounds: int = 15, slice_ms: float = 2.0
@@ -21,6 +24,18 @@ def interleaved(
                 run()
             times[name].append((time.perf_counter() - start) / repeats[name])
     return {name: median(values) for name, values in times.items()}
+
+
+def single_calls(contenders: Mapping[str, Callable[[], object]], repetitions: int) -> dict[str, list[float]]:
+    """Seconds of so many calls of each contender, in turn: what a distribution is made of, warm-up apart."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for repetition in range(-WARM_UP, repetitions):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            if repetition >= 0:
+                times[name].append(time.perf_counter() - start)
+    return times
 
 
 def _repeats(run: Callable[[], object], seconds: float) -> int:

@@ -19,6 +19,7 @@ from whvi_paper.exhibits import (
     gaussian_processes,
     gradient_variance,
     inference_time,
+    joined_layers,
     out_of_distribution,
     prediction_cost,
     priors,
@@ -62,7 +63,7 @@ _MODULES = (
     covariance, complexity, structures, tensor, toy, uci_regression, protocol, rival_steps, yacht_width, uci_shallow,
     uci_widths, classification, terms, convnets, reliability, out_of_distribution, filters, capacity, inference_time,
     prediction_cost, transform_time, approximation, gaussian_processes, process_cost, uci_standard,
-    gradient_variance, priors,
+    gradient_variance, priors, joined_layers,
 )  # fmt: skip
 EXHIBITS: dict[str, Exhibit] = {module.NAME: cast(Exhibit, module) for module in _MODULES}
 """All exhibits by name, in the order of the report."""

@@ -6,7 +6,7 @@ from statistics import correlation
 from whvi.page import figure_svg
 from whvi_paper import grid
 from whvi_paper.blocks import Entry, Figure, Shown
-from whvi_paper.curves import draw_curves, draw_sizes, learning_curves
+from whvi_paper.curves import draw_curves, draw_sizes, early, learning_curves
 from whvi_paper.jobs import Job
 from whvi_paper.store import PUBLISHED, Record
 
@@ -42,6 +42,7 @@ def show(records: Sequence[Record]) -> Shown:
         if len(one["mnll"]) > 2:
             words.append(f"On {dataset} {guide(one['elbo'], one['mnll'])}.")
     text = " ".join([TEXT, *words])
+    entries += early([entry for entry in entries if entry.metric == "mnll"], records)
     return Shown(NAME, TITLE, SOURCE, text, figures, entries)
 
 

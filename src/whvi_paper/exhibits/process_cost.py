@@ -1,9 +1,10 @@
-"""What a training step of a random-feature process costs against the number of features, and its exponents."""
+"""What a training step of a Gaussian process costs against the number of features or inducing points: its exponents."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from whvi.inference import SVI
 from whvi.likelihoods import Gaussian
@@ -12,11 +13,13 @@ from whvi_paper import cost, measured
 from whvi_paper.blocks import Figure, Shown, Table
 from whvi_paper.exhibits.complexity import MEASURES
 from whvi_paper.jobs import Inputs, Job, Report, Results
+from whvi_paper.processes import inducing
+from whvi_paper.processes.optimisation import Optimisation
 from whvi_paper.processes.shown import COLOURS, LABELS
 from whvi_paper.store import Record
 
 NAME = "process-cost"
-TITLE = "Cost of Gaussian processes with random features, measured"
+TITLE = "Cost of Gaussian processes, measured"
 SOURCE = "Supplement, complexity table for Gaussian processes"
 ROWS, INPUTS = 64, 8
 POSTERIORS = {"whvi": "whvi", "vi": "mean-field"}
@@ -27,6 +30,8 @@ PAPER = {
 """The paper's space and time for F inputs, N features and one output."""
 PLANS = {"recipe": ((8, 10, 12, 14, 16), 7), "quick": ((8, 10, 12), 5), "smoke": ((4, 6), 2)}
 """Binary logarithms of N, the square of a power of two each; rounds."""
+POINTS = {"recipe": ((5, 6, 7, 8, 9, 10), 7), "quick": ((5, 6, 7), 5), "smoke": ((2, 3), 2)}
+"""Binary logarithms of the number of inducing points M; rounds."""
 TEXT = (
     "A step is one of stochastic variational inference on {rows} rows of {inputs} inputs, Adam included; float32, "
     "medians of interleaved runs in one process. Numbers are the parameters of the weights; the random projection, "
@@ -36,6 +41,10 @@ TEXT = (
     "parameters are not: √N for WHVI. The paper's log N for the product with a structured vector does not count that "
     "each of N features has to be read. {where}"
 )
+POINTS_TEXT = (
+    "Inducing points are gpytorch's, in float64, with a diagonal covariance: a step of the same number of rows. "
+    "Their parameters grow like M, as the paper's table says of space, but the kernel matrix of the points is M²."
+)
 
 
 def jobs(profile: str) -> list[Job]:
@@ -43,7 +52,11 @@ def jobs(profile: str) -> list[Job]:
     logarithms, rounds = measured.plan(PLANS, profile)
     common = {"rows": ROWS, "inputs": INPUTS, "methods": list(POSTERIORS), "rounds": rounds}
     inputs = tuple({"features": 1 << k, **common} for k in logarithms)
-    return [Job(NAME, "processes of all sizes", inputs, measure, cost=3.0)]
+    found = [Job(NAME, "processes of all sizes", inputs, measure, cost=3.0)]
+    logarithms, rounds = measured.plan(POINTS, profile)
+    common = {"rows": ROWS, "inputs": INPUTS, "method": "svgp", "rounds": rounds}
+    inputs = tuple({"points": 1 << k, **common} for k in logarithms)
+    return [*found, Job(NAME, "inducing points", inputs, measure_points, cost=3.0)]
 
 
 def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
@@ -69,6 +82,36 @@ def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Resu
     return results
 
 
+def measure_points(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
+    """Seconds, numbers and bytes of a step with inducing points."""
+    results: list[Results] = []
+    for one in inputs:
+        step, tensors = points_step(one["points"], one["rows"], one["inputs"])
+        metrics = measured.timed({"svgp": step}, one["rounds"])
+        metrics["numbers"] = {"svgp": inducing.variational_parameters(one["points"], one["inputs"], "diagonal")}
+        held = sum(tensor.nbytes for tensor in tensors)
+        metrics["bytes"] = {"svgp": held + cost.peak(step, folder / "trace.json")}
+        results.append({"metrics": metrics})
+        report(len(results) / len(inputs))
+    return results
+
+
+def points_step(points: int, rows: int, inputs: int) -> tuple[Callable[[], object], list[Tensor]]:
+    """A step of Adam on the bound of a process whose points are random, and what it holds."""
+    x, y = torch.rand(max(points, rows), inputs), torch.randn(rows).double()
+    settings = Optimisation(1, 1e-3)
+    process, likelihood, objective = inducing.sparse_model(x, points, "diagonal", settings)
+    parameters = [*process.parameters(), *likelihood.parameters()]
+    optimizer, batch = torch.optim.Adam(parameters, settings.learning_rate), x[:rows].double()
+
+    def run() -> None:
+        optimizer.zero_grad()
+        (-objective(process(batch), y)).backward()
+        optimizer.step()
+
+    return run, [*parameters, *process.buffers()]
+
+
 def training_step(model: RandomFeatureGP, rows: int, inputs: int) -> Callable[[], object]:
     """A step of SVI on random data."""
     x, y = torch.rand(rows, inputs), torch.randn(rows, 1)
@@ -77,6 +120,32 @@ def training_step(model: RandomFeatureGP, rows: int, inputs: int) -> Callable[[]
 
 
 def show(records: Sequence[Record]) -> Shown:
+    """Random features against their number, then inducing points against theirs."""
+    return measured.in_two_parts(records, "points", show_features, show_points)
+
+
+def show_points(records: Sequence[Record]) -> Shown:
+    """Exponents, and what was measured at each number of points."""
+    lines = {key: measured.points(records, "points", key)["svgp"] for key in MEASURES}
+    fitted = [f"{measured.exponent(lines[key]):.2f}" for key in MEASURES]
+    head = ("method", "paper: space", "parameters ~ M^", "memory ~ M^", "paper: time", "time ~ M^")
+    row = measured.cells(LABELS["svgp"], "O(M)", *fitted[:2], "O(M³)", fitted[2])
+    rows = [
+        measured.cells(
+            str(size),
+            *(f"{dict(lines[key])[size] * scale:,.{decimals}f}" for key, (_, scale, decimals) in MEASURES.items()),
+        )
+        for size, _ in lines["seconds"]
+    ]
+    tables = [
+        Table("Exponents of inducing points", head, [row]),
+        Table("Steps with inducing points", ("M", *(name for name, *_ in MEASURES.values())), rows),
+    ]
+    numbers = measured.entries(NAME, records, lambda one: (f"{one['rows']} rows, inducing points", one["points"]))
+    return Shown(NAME, TITLE, SOURCE, f"{POINTS_TEXT} {measured.where(records)}", tables, numbers)
+
+
+def show_features(records: Sequence[Record]) -> Shown:
     """A panel for each measure, and the exponents beside the paper's table."""
     lines = {key: measured.points(records, "features", key) for key in MEASURES}
     text = TEXT.format(rows=ROWS, inputs=INPUTS, largest=measured.LARGEST, where=measured.where(records))

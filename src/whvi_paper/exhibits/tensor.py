@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from whvi_paper.blocks import Block, Entry, Shown
+from whvi_paper.curves import early
 from whvi_paper.exhibits.structures import METRICS, curves, entries, on_drive
 from whvi_paper.jobs import Job
 from whvi_paper.report.compare import comparison_table
@@ -35,6 +36,7 @@ def show(records: Sequence[Record]) -> Shown:
     numbers = entries(NAME, records, METHODS)
     figures = curves(records, line, "WHVI and tensor")
     blocks: list[Block] = [*figures, comparison_table(numbers, TITLE, METRICS)]
+    numbers += early([entry for entry in numbers if entry.metric == "mnll"], records)
     return Shown(NAME, TITLE, SOURCE, f"{TEXT} {told(numbers)}", blocks, numbers)
 
 

@@ -21,14 +21,39 @@ PLANS = {
     "smoke": ([4, 64], [16], 2),
 }
 """Sizes, batches, rounds."""
+CALLS = {
+    "recipe": ([1 << k for k in range(4, 12)], [4**k for k in range(6)], 1000),
+    "quick": ([64, 256], [16], 100),
+    "smoke": ([4], [2], 3),
+}
+"""Sizes, batches and repetitions of single calls, whose distribution is shown."""
+PAIR = ("whvi", "matmul")
+NAMES = {"size": "D", "batch": "batch"}
 
 
 def jobs(profile: str) -> list[Job]:
     """One process measures all, so that ratios can be trusted."""
-    sizes, batches, rounds = measured.plan(PLANS, profile)
-    settings = dict.fromkeys([(BATCH, size) for size in sizes] + [(batch, SIZE) for batch in batches])
-    inputs = tuple({"batch": batch, "size": size, "rounds": rounds} for batch, size in settings)
-    return [Job(NAME, "transform and product with H", inputs, measure, cost=2.0)]
+    found = []
+    for label, plans, key, function in (
+        ("transform and product with H", PLANS, "rounds", measure),
+        ("distribution of single calls", CALLS, "repetitions", measure_calls),
+    ):
+        sizes, batches, count = measured.plan(plans, profile)
+        settings = dict.fromkeys([(BATCH, size) for size in sizes] + [(batch, SIZE) for batch in batches])
+        inputs = tuple({"batch": batch, "size": size, key: count} for batch, size in settings)
+        found.append(Job(NAME, label, inputs, function, cost=2.0))
+    return found
+
+
+def measure_calls(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
+    """Seconds of single calls of the transform and of the product: the box of so many."""
+    results: list[Results] = []
+    for one in inputs:
+        ways = transform(one["batch"], one["size"])
+        found = measured.distributions({name: ways[name] for name in PAIR}, one["repetitions"])
+        results.append({"metrics": found["metrics"], "boxes": {k: measured.box(v) for k, v in found["times"].items()}})
+        report(len(results) / len(inputs))
+    return results
 
 
 def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Results]:
@@ -41,6 +66,40 @@ def measure(inputs: Sequence[Inputs], folder: Path, report: Report) -> list[Resu
 
 
 def show(records: Sequence[Record]) -> Shown:
+    """Lines and boxes against D and against the batch, and from which D on the transform is the faster one."""
+    return measured.in_two_parts(records, "repetitions", show_rounds, show_calls)
+
+
+def show_calls(records: Sequence[Record]) -> Shown:
+    """Boxes of single calls, against D and against the batch."""
+    from matplotlib.figure import Figure as Canvas
+
+    from whvi.page import figure_svg
+
+    canvas = Canvas(figsize=(9, 3.6), layout="constrained")
+    axes, repetitions = canvas.subplots(1, 2), max(record["inputs"]["repetitions"] for record in records)
+    for axis, fixed, value, against in zip(axes, ("batch", "size"), (BATCH, SIZE), ("size", "batch"), strict=True):
+        mine = sorted((one for one in records if one["inputs"][fixed] == value), key=lambda one: one["inputs"][against])
+        boxes = {
+            name: {
+                one["inputs"][against]: {k: v * 1e6 for k, v in one["results"]["boxes"][name].items()} for one in mine
+            }
+            for name in PAIR
+        }
+        measured.draw_boxes(axis, boxes, LABELS, COLOURS)
+        axis.set(xlabel=NAMES[against], ylabel="microseconds", title=f"Single calls, {NAMES[fixed]} {value}")
+    axes[0].legend(fontsize=8)
+    text = (
+        f"Boxes: {repetitions:,} single calls of each, in turn, as the paper repeats its own; a box has the quartiles, "
+        f"and its whiskers end at the 5 % and the 95 % quantile. {measured.where(records)}"
+    )
+    words = "Time of single calls of the transform and of the product, boxes against D and against the batch."
+    numbers = measured.entries(NAME, records, lambda one: (f"batch {one['batch']}, single calls", one["size"]))
+    drawing = Figure(f"Distribution of {repetitions:,} calls", figure_svg(canvas), alternative=words)
+    return Shown(NAME, TITLE, SOURCE, text, [drawing], numbers)
+
+
+def show_rounds(records: Sequence[Record]) -> Shown:
     """Lines against D and against the batch, and from which D on the transform is the faster one."""
     left = [record for record in records if record["inputs"]["batch"] == BATCH]
     right = [record for record in records if record["inputs"]["size"] == SIZE]

@@ -1,6 +1,6 @@
 """Perceptrons of the paper and of the methods it compares with: one function, and a table of each method's layers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from math import log
@@ -10,6 +10,7 @@ from torch import nn
 from whvi.errors import ArgumentError
 from whvi.nn import MCDropout, MeanFieldLinear
 from whvi.nn.structured import StructuredLayer
+from whvi.nn.together import in_one_pass
 from whvi.posterior import ConstantWeightVariance
 from whvi_paper.baselines import (
     GaussianFactorsLinear,
@@ -18,6 +19,7 @@ from whvi_paper.baselines import (
     ProtocolWHVI,
     TensorFactorisedLinear,
 )
+from whvi_paper.networks.joined import Embedded, one_matrix, shared_g
 from whvi_paper.networks.layers import WHVILinear
 
 Layer = Callable[[int, int], nn.Module]
@@ -48,6 +50,7 @@ def low_rank(inputs: int, outputs: int) -> GaussianFactorsLinear:
 METHODS: dict[str, tuple[Layer, Layer]] = {
     "whvi": (WHVILinear, MeanFieldLinear),
     **{f"whvi-t{terms}": (partial(WHVILinear, terms=terms), MeanFieldLinear) for terms in (2, 4, 8)},
+    "whvi-embed": (Embedded, MeanFieldLinear),
     "whvi-grid32": (partial(WHVILinear, layout="grid", block=32, share_g=False), MeanFieldLinear),
     "whvi-prior-1e-2": (partial(WHVILinear, prior_variance=1e-2), MeanFieldLinear),
     "whvi-prior-1e-5": (partial(WHVILinear, prior_variance=1e-5), MeanFieldLinear),
@@ -70,6 +73,11 @@ METHODS: dict[str, tuple[Layer, Layer]] = {
     "S_opt H G P H S_opt": (partial(WHVILinear, structure="SHGPHS"), MeanFieldLinear),
 }
 """Name of a method: its hidden layers, and its last one. The paper's last layer under WHVI is mean field."""
+JOINED: dict[str, Callable[[Sequence[int]], list[nn.Module]]] = {
+    "whvi-shared-g": shared_g,
+    "whvi-one-matrix": one_matrix,
+}
+"""Methods whose hidden layers are made together, from all sizes; the last one is mean field."""
 
 
 def narrow(model: nn.Module, factor: float) -> None:
@@ -94,9 +102,14 @@ def network(method: str, inputs: int, outputs: int, depth: int, width: int) -> n
     >>> sum(p.numel() for p in network("whvi", 1, 1, 2, 128).parameters())  # and one of the noise: the paper's 1541
     1540
     """
-    if method not in METHODS:
-        raise ArgumentError(f"method {method!r} is not known; use one of: {', '.join(METHODS)}")
-    hidden, last = METHODS[method]
     sizes = (inputs, *[width] * depth)
-    layers = [part for i, o in pairwise(sizes) for part in (hidden(i, o), nn.ReLU())]
-    return nn.Sequential(*layers, last(width, outputs))
+    if method in JOINED:
+        return in_one_pass(_perceptron(JOINED[method](sizes), MeanFieldLinear(width, outputs)))
+    if method not in METHODS:
+        raise ArgumentError(f"method {method!r} is not known; use one of: {', '.join((*METHODS, *JOINED))}")
+    hidden, last = METHODS[method]
+    return _perceptron([hidden(i, o) for i, o in pairwise(sizes)], last(width, outputs))
+
+
+def _perceptron(hidden: Sequence[nn.Module], last: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*(part for layer in hidden for part in (layer, nn.ReLU())), last)

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from whvi_paper.blocks import Table
+from whvi.page import check_svg
+from whvi_paper.blocks import Figure, Table
+from whvi_paper.data import Split
 from whvi_paper.exhibits import complexity, inference_time, transform_time
+from whvi_paper.report.judging import Verdict, fastest_prediction
 from whvi_paper.store import name_of
 
 MACHINE = {"processor": "a processor", "isa": "avx2", "backend": "native", "torch": "2.10", "cores": 1}
@@ -77,6 +80,55 @@ def test_prediction_is_of_all_rows(method: str) -> None:
     variance = inference_time.prediction(method, torch.randn(5, 3), {"depth": 2, "width": 8, "samples": 2})()
     assert isinstance(variance, torch.Tensor)
     assert variance.shape == (5, 1)
+
+
+def test_predictions_of_test_sets_are_repeated_and_boxed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    jobs = inference_time.jobs("recipe")
+    assert [job.inputs[0].get("dataset") for job in jobs] == [None, *inference_time.DATASETS]
+    assert {one["repetitions"] for job in jobs[1:] for one in job.inputs} == {100}
+    rows = Split((torch.randn(9, 2), torch.randn(9, 1)), (torch.randn(5, 2), torch.randn(5, 1)))
+    monkeypatch.setattr(inference_time, "load", lambda name: name)
+    monkeypatch.setattr(inference_time, "split", lambda data, index: rows)
+    inputs = {"dataset": "boston", "width": 4, "depth": 1, "samples": 2, "batch": 3, "repetitions": 2}
+    inputs["methods"] = ["whvi", "nng"]
+    (results,) = inference_time.measure_sets([inputs], tmp_path, lambda share: None)
+    assert results["rows"] == 5
+    assert {name: len(times) for name, times in results["times"].items()} == {"whvi": 2, "nng": 2}
+    shown = inference_time.show([{"name": "a", "inputs": inputs, "results": results}])
+    (figure,) = shown.blocks
+    assert isinstance(figure, Figure)
+    check_svg(figure.svg)
+    assert "repeated 2 times" in shown.text
+    assert {entry.dataset for entry in shown.entries} == {"test set of boston"}
+
+
+@pytest.mark.parametrize(("nng", "verdict"), [(9.0, Verdict.REPRODUCED), (1.5, Verdict.CONTRADICTED)])
+def test_the_fastest_is_judged_on_all_data(nng: float, verdict: Verdict) -> None:
+    records = [
+        record({"width": width, "rows": 128}, seconds={"whvi": 1.0, "mfg": 2.0, "nng": at_width})
+        for width, at_width in ((512, 9.0), (64, 0.5))
+    ]
+    sets = {"width": 512, "dataset": "boston", "batch": 128, "repetitions": 2}
+    seconds = {"whvi": 1.0, "mfg": 2.0, "nng": nng}
+    one = record(sets, seconds=seconds)
+    one["results"] |= {"rows": 51, "times": {name: [value] * 2 for name, value in seconds.items()}}
+    assert fastest_prediction(inference_time.show([*records, one]).entries)[0] == verdict
+
+
+def test_single_calls_of_transform_and_product_are_boxed(tmp_path: Path) -> None:
+    inputs = [{"batch": 512, "size": 2, "repetitions": 3}, {"batch": 1, "size": 512, "repetitions": 3}]
+    results = transform_time.measure_calls(inputs, tmp_path, lambda share: None)
+    for one in results:
+        assert set(one["boxes"]) == {"whvi", "matmul"}
+        for box in one["boxes"].values():
+            assert sorted(box, key=lambda name: box[name]) == ["whislo", "q1", "med", "q3", "whishi"]
+    shown = transform_time.show(
+        [{"name": "a", "inputs": i, "results": r} for i, r in zip(inputs, results, strict=True)]
+    )
+    assert "3 single calls" in shown.text
+    assert {(entry.dataset, entry.width) for entry in shown.entries} == {
+        ("batch 512, single calls", 2), ("batch 1, single calls", 512),
+    }  # fmt: skip
 
 
 def test_break_even_is_read_from_the_records_of_one_batch() -> None:

@@ -18,7 +18,7 @@ def test_parameters_grow_with_the_root(tmp_path: Path) -> None:
 
 
 def test_sizes_are_squares_of_powers_of_two() -> None:
-    (job,) = process_cost.jobs("recipe")
+    job, _ = process_cost.jobs("recipe")
     sizes = [one["features"] for one in job.inputs]
     assert (sizes[0], sizes[-1]) == (2**8, 2**16)
     assert all(size.bit_length() % 2 for size in sizes)
@@ -47,3 +47,31 @@ def test_exponents_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows["WHVI"][1:3] == ["0.50", "1.00"]
     assert rows["WHVI"][4:] == ["1.00", "256", "0.41", "4.10"]
     assert rows["variational features"][1:5] == ["1.00", "1.00", "O(F N + N)", "1.50"]
+
+
+def test_inducing_points_have_their_own_exponents(tmp_path: Path) -> None:
+    pytest.importorskip("gpytorch")
+    inputs = [{"points": size, "rows": 3, "inputs": 2, "method": "svgp", "rounds": 1} for size in (2, 4)]
+    for one, results in zip(inputs, process_cost.measure_points(inputs, tmp_path, lambda share: None), strict=True):
+        assert results["metrics"]["numbers"] == {"svgp": 4 * one["points"]}  # two places, mean, standard deviation
+        assert results["metrics"]["bytes"]["svgp"] > 8 * one["points"] ** 2  # the kernel matrix
+    records = [
+        {
+            "name": f"{size}",
+            "inputs": {"points": size, "rows": 64},
+            "results": {
+                "metrics": {
+                    "machine": MACHINE,
+                    "seconds": {"svgp": 1e-9 * size**3},
+                    "numbers": {"svgp": 10 * size},
+                    "bytes": {"svgp": 100 * size**2},
+                }
+            },
+        }
+        for size in (256, 512, 1024)
+    ]
+    exponents, steps = process_cost.show(records).blocks
+    assert isinstance(exponents, Table)
+    assert isinstance(steps, Table)
+    assert [cell.text for cell in exponents.rows[0]] == ["inducing points", "O(M)", "1.00", "2.00", "O(M³)", "3.00"]
+    assert [cell.text for cell in steps.rows[-1]] == ["1024", "10,240", "104.86", "1,073.74"]

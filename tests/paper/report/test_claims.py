@@ -1,7 +1,6 @@
 """The table of the paper's claims: verdicts follow from the numbers, and each names what it rests on."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,12 +52,39 @@ def test_verdicts_count_comparisons(judge: Callable[..., Judge], wins: int, verd
     assert f"{wins} of 4 by RMSE" in told
 
 
-def test_the_complete_data_count_where_they_are_there() -> None:
-    subset = cells("error", 0.2, 0.1, dataset="drive-2200") + cells("mnll", 0.2, 0.1, dataset="drive-2200")
-    whole = [replace(entry, dataset="drive", mean=0.3 - entry.mean) for entry in subset]
+def structures(dataset: str, **errors: float) -> list[Entry]:
+    return [
+        samples.entry(method=method, dataset=dataset, metric=metric, mean=error)
+        for method, error in errors.items()
+        for metric in ("error", "mnll")
+    ]
+
+
+def test_structures_are_ranked_on_the_complete_data_where_as_many_were_run() -> None:
+    subset = structures("drive-2200", whvi=0.2, GH=0.1, mcd=0.05)
     assert judging.first_of_structures(subset)[0] == Verdict.NOT_REPRODUCED
-    found, told = judging.first_of_structures(subset + whole)
-    assert (found, told.startswith("on drive: ")) == (Verdict.REPRODUCED, True)
+    assert judging.worst_of_structures(subset)[0] == Verdict.NOT_REPRODUCED
+    found, told = judging.first_of_structures(subset + structures("drive", whvi=0.1))
+    assert (found, told.startswith("on drive-2200: ")) == (Verdict.NOT_REPRODUCED, True)
+    complete = subset + structures("drive", whvi=0.1, GH=0.2, mcd=0.05)
+    for judge in (judging.first_of_structures, judging.worst_of_structures):
+        found, told = judge(complete)
+        assert (found, told.startswith("on drive: ")) == (Verdict.REPRODUCED, True)
+    assert judging.always("mcd", "error", "mnll")(complete)[0] == Verdict.CONTRADICTED
+    assert judging.always("mcd", "error")(structures("drive", whvi=0.1) + subset)[1].startswith("on drive-2200")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "verdict"),
+    [((2.0, 3.0), Verdict.REPRODUCED), ((2.0, 0.5), Verdict.NOT_REPRODUCED), ((0.5, 0.5), Verdict.CONTRADICTED)],
+)
+def test_the_lowest_on_yacht_is_looked_for_where_rivals_were_run(theirs: tuple[float, float], verdict: Verdict) -> None:
+    entries = [e for width, mean in zip((64, 128), theirs, strict=True) for e in cells("mnll", 1.0, mean, width=width)]
+    entries.append(samples.entry(metric="mnll", mean=9.0, width=512))  # alone, so it says nothing
+    found, told = judging.lowest_at_all_widths(entries)
+    assert found == verdict
+    assert told.count(" with ") == 2
+    assert judging.lowest_at_all_widths(entries[-1:])[0] == Verdict.OPEN
 
 
 def test_the_protocol_gives_the_papers_numbers_where_none_is_worse() -> None:

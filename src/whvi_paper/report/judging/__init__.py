@@ -7,8 +7,7 @@ from whvi_paper.report.judging.accuracy import (
     bigger_is_better,
     bound_chooses,
     compared,
-    first_of_structures,
-    largest_drive,
+    lowest_at_all_widths,
     majority,
     mean_field_overregularised,
     nearest_to_truth,
@@ -26,6 +25,7 @@ from whvi_paper.report.judging.cost import (
     smaller_variance,
 )
 from whvi_paper.report.judging.images import filters, flows_help, no_loss_in_convnets
+from whvi_paper.report.judging.structures import first_of_structures, worst_of_structures
 from whvi_paper.report.judging.verdict import Finding, Judge, Verdict, settled, values
 
 __all__ = [
@@ -46,7 +46,7 @@ __all__ = [
     "first_of_structures",
     "flows_help",
     "half_faster",
-    "largest_drive",
+    "lowest_at_all_widths",
     "majority",
     "mean_field_overregularised",
     "nearest_to_truth",
@@ -58,4 +58,5 @@ __all__ = [
     "settled",
     "smaller_variance",
     "values",
+    "worst_of_structures",
 ]
