@@ -64,7 +64,7 @@ def build_app() -> "Typer":
     import typer
 
     app = typer.Typer(
-        help="Bayesian neural networks that say how sure they are.\n\n"
+        help="Bayesian neural networks that report how certain their predictions are.\n\n"
         "Start with a table: whvi fit TABLE.csv --target COLUMN. Every command has --help with an example.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -74,7 +74,7 @@ def build_app() -> "Typer":
 
     @app.command(epilog="Example: whvi doctor", rich_help_panel=CHECK)
     def doctor() -> None:
-        """Check the installation: kernel, threads, versions. Exit code 1 when the fallback runs."""
+        """Check the installation: kernel, threads, versions. Exit code 1 if the native kernel is missing."""
         raise typer.Exit(run_doctor())
 
     add_commands(app)

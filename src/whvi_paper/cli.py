@@ -67,29 +67,29 @@ def _add_own(app: typer.Typer) -> None:
 
 
 def reproduce(
-    exhibit: Annotated[str, typer.Argument(help="Name of a table or figure; without it all names are listed.")] = "",
+    exhibit: Annotated[str, typer.Argument(help="Name of a table or figure. Omit it to list all names.")] = "",
     profile: Annotated[
         str, typer.Option(help="recipe (ours, complete), paper (its protocol), quick (minutes) or smoke (seconds).")
     ] = "quick",
     results: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of records: what is there is not computed again. Default: results, which are "
-            "published, for --profile recipe and paper; else OUT/records.",
+            help="Folder of records. Existing records are not computed again. Default: results, which are "
+            "published, for --profile recipe and paper; otherwise OUT/records.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the page that is made, and for checkpoints.")
+        Path, typer.Option("--out", "-o", help="Folder for the page and for checkpoints.")
     ] = Path("out/paper"),
-    processes: Annotated[int | None, typer.Option(help="Jobs at once. Default: one for each core.", min=1)] = None,
+    processes: Annotated[int | None, typer.Option(help="Parallel jobs. Default: one per core.", min=1)] = None,
     threads: Annotated[
-        int, typer.Option(help="Threads of a process; convolutional networks gain by several.", min=1)
+        int, typer.Option(help="Threads per process. Convolutional networks are faster with several.", min=1)
     ] = 1,
     backend: Annotated[str, typer.Option(help="loky (processes of this machine), sequential, ray or dask.")] = "loky",
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Jobs with this word in their label: a method, data, 2x128. Several words mean 'and'."),
+        typer.Option(help="Run only jobs with this word in their label: a method, a dataset, 2x128. Repeat it to combine words."),
     ] = None,
 ) -> None:
     """Compute a table or figure of the paper: only the runs that are missing, in parallel.
@@ -143,7 +143,7 @@ def demo(
         "out/demo"
     ),
 ) -> None:
-    """Fit five Bayesian networks to a toy problem and draw what they predict, in a minute or two."""
+    """Fit five Bayesian networks to a toy problem and plot their predictions, in a minute or two."""
     from whvi_paper.demo import run
 
     with stoppable():

@@ -39,18 +39,18 @@ def fit(
         Path | None, typer.Option("--out", "-o", help="Folder for the model and its report. Default: model.")
     ] = None,
     test_share: Annotated[
-        float | None, typer.Option(help="Share of rows held out to judge the model. Default: 0.2.")
+        float | None, typer.Option(help="Fraction of rows held out to evaluate the model. Default: 0.2.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be given several times.")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of settings; options override it.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps. Default: a number that suits the rows.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to ignore. Repeat it for several columns.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with settings. Options override it.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps. Default: depends on the number of rows.")] = None,
     hidden: Annotated[str | None, typer.Option(help="Units of each hidden layer. Default: 128,128.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. Default: 0.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the model in --out.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing model in --out.")] = False,
 ) -> None:
     """Fit a model that predicts a column of a table, with calibrated uncertainty.
 
-    Says what each column was taken for, and holds rows out to judge the model.
+    Reports how each column is encoded, and holds out rows to evaluate the model.
     Writes a folder with the model and report.html.
     """
     options = {"target": target, "task": task, "out": out, "test_share": test_share, "drop": drop or None,
@@ -84,17 +84,17 @@ def fit(
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A folder that whvi fit wrote.")],
-    data: Annotated[Path, typer.Argument(help="New rows: .csv, .tsv or .parquet. The target need not be there.")],
+    data: Annotated[Path, typer.Argument(help="New rows: .csv, .tsv or .parquet. The target column is optional.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File for the predictions: .csv, .tsv or .parquet.")],
     level: Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")] = 0.9,
-    samples: Annotated[int | None, typer.Option(help="Functions to average. Default: as fitted.", min=1)] = None,
+    samples: Annotated[int | None, typer.Option(help="Number of draws to average. Default: as fitted.", min=1)] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Write the columns of DATA, too, before the predictions.")
+        bool, typer.Option("--keep", help="Also write the columns of DATA, before the predictions.")
     ] = False,
     escape_formulas: Annotated[
-        bool, typer.Option("--escape-formulas", help="Write ' before texts that a spreadsheet would compute.")
+        bool, typer.Option("--escape-formulas", help="Write ' before texts that a spreadsheet would evaluate.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Predict new rows with a fitted model: mean and interval, or class and probabilities.
 

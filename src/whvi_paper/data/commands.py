@@ -26,17 +26,17 @@ def add_commands(app: typer.Typer) -> None:
     def list_command(
         verbose: Annotated[bool, typer.Option("--verbose", help="Also origins, licences, files, sha256.")] = False,
     ) -> None:
-        """All datasets, and where each was found. Set WHVI_DATA to a folder of your own copies."""
+        """List all datasets and their locations. Set WHVI_DATA to a folder with your own copies."""
         show(verbose, Console())
 
     @group.command("fetch", epilog="Example: whvi datasets fetch mocap")
-    def fetch_command(name: Annotated[str, typer.Argument(help="As `whvi datasets list` shows it.")]) -> None:
+    def fetch_command(name: Annotated[str, typer.Argument(help="A name from `whvi datasets list`.")]) -> None:
         """Download a dataset into the cache, check it, and print its path."""
         typer.echo(fetching.fetch(named(name)))
 
     @group.command("check", epilog="Example: whvi datasets check")
     def check_command() -> None:
-        """Read every dataset that is here: sha256, shape, classes. Exit code 1 when one is bad."""
+        """Verify every local dataset: sha256, shape, classes. Exit code 1 if one is wrong."""
         found = False
         for good, line in verdicts():
             typer.echo(line)

@@ -18,25 +18,25 @@ def train(
     model: Annotated[str, typer.Argument(help="alexnet, vgg16, resnet18 or simple-cnn.")],
     treatment: Annotated[
         str,
-        typer.Option(help="How weights are treated, or LINEAR+FILTERS; whvi summary MODEL lists the treatments."),
+        typer.Option(help="Types of layers, or LINEAR+FILTERS. whvi summary MODEL lists the treatments."),
     ] = "whvi",
-    epochs: Annotated[int, typer.Option(help="Passes over the images.")] = 10,
-    batch_size: Annotated[int, typer.Option(help="Images of a step, of all processes together.")] = 256,
+    epochs: Annotated[int, typer.Option(help="Passes over the training images.")] = 10,
+    batch_size: Annotated[int, typer.Option(help="Images per step, over all processes.")] = 256,
     rate: Annotated[
         float | None,
         typer.Option(
-            help="Learning rate; the highest of one-cycle. Default: the treatment's own, 0.1 for nng (of natural "
+            help="Learning rate; the maximum of one-cycle. Default: depends on the treatment, 0.1 for nng (natural "
             "gradients), 0.003 for others.",
             show_default=False,
         ),
     ] = None,
     schedule: Annotated[str, typer.Option(help="one-cycle or constant.")] = "one-cycle",
     precision: Annotated[
-        str, typer.Option(help="full, bf16 (not for nng), or auto: bf16 where the processor has it.")
+        str, typer.Option(help="full, bf16 (not for nng), or auto: bf16 if the processor supports it.")
     ] = "auto",
-    data: Annotated[str, typer.Option(help="Images of the registry.")] = "cifar10",
+    data: Annotated[str, typer.Option(help="Dataset of images; whvi datasets list shows all.")] = "cifar10",
     validation: Annotated[
-        bool, typer.Option("--validation", help="Measure on the last tenth of the training images, not on test images.")
+        bool, typer.Option("--validation", help="Evaluate on the last tenth of the training images instead of the test images.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     out: Annotated[
@@ -49,9 +49,9 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a convolutional network on images and measure it on held-out images.
+    """Train a convolutional network on images and evaluate it on held-out images.
 
-    There is a checkpoint after each epoch and at Ctrl-C; the same command resumes.
+    It saves a checkpoint after each epoch and at Ctrl-C; the same command resumes.
     Several processes: torchrun --nproc-per-node 2 --no-python whvi train alexnet
     """
     from whvi.inference.distributed import launched, team

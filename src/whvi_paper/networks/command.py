@@ -10,8 +10,8 @@ from whvi.errors import ArgumentError
 
 
 def summary(
-    model: Annotated[str | None, typer.Argument(help="A network; without one, those there are.")] = None,
-    treatment: Annotated[str | None, typer.Option(help="Only this one, layer by layer.")] = None,
+    model: Annotated[str | None, typer.Argument(help="A network. Omit it to list all networks.")] = None,
+    treatment: Annotated[str | None, typer.Option(help="Show only this treatment, layer by layer.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
 ) -> None:
     """Count the parameters of the convolutional networks."""

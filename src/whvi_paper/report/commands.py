@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 Results = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of records. Default: where whvi reproduce keeps those of the profile.", show_default=False
+        help="Folder of records. Default: the folder of whvi reproduce for the profile.", show_default=False
     ),
 ]
-Profile = Annotated[str, typer.Option(help="Whose records are shown: recipe, paper, quick or smoke.")]
+Profile = Annotated[str, typer.Option(help="Show the records of this profile: recipe, paper, quick or smoke.")]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -32,14 +32,14 @@ def add_commands(app: typer.Typer) -> None:
     def report(
         results: Results = None,
         profile: Profile = "recipe",
-        out: Annotated[Path, typer.Option("--out", "-o", help="The page that is written.")] = Path(
+        out: Annotated[Path, typer.Option("--out", "-o", help="File for the page.")] = Path(
             "out/report/index.html"
         ),
         markdown: Annotated[
-            Path | None, typer.Option(help="Also write this Markdown file, with its figures in a folder beside it.")
+            Path | None, typer.Option(help="Also write this Markdown file, and its figures to a folder next to it.")
         ] = None,
     ) -> None:
-        """Write one page with all results beside the paper's numbers."""
+        """Write one page that compares all results with the paper's numbers."""
         typer.echo(f"report: {write(find(results, profile), out, markdown)}")
         if markdown is not None:
             typer.echo(f"markdown: {markdown}")
@@ -48,9 +48,9 @@ def add_commands(app: typer.Typer) -> None:
     def published(
         results: Results = None,
         profile: Profile = "recipe",
-        json: Annotated[bool, typer.Option("--json", help="Print a list of objects for other programs.")] = False,
+        json: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
     ) -> None:
-        """List every published number beside the paper's."""
+        """List every published number and the paper's."""
         show(find(results, profile), json)
 
 
