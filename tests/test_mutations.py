@@ -254,7 +254,7 @@ MISTAKES = (
     ),
     Mistake(
         "a checkpoint is given to a model that began elsewhere",
-        "inference/loop.py",
+        "inference/resuming.py",
         "if found := difference(self.start, now):",
         "if found := ():",
     ),

@@ -1,6 +1,6 @@
 """``whvi.fit``: from a model, a likelihood and data to a posterior. And the same for many models at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
@@ -19,9 +19,10 @@ from whvi.inference.batches import Batches, StackedBatches, TensorBatches, Trans
 from whvi.inference.callbacks import Callback, Checkpoint, EarlyStopping, History, Progress
 from whvi.inference.callbacks.base import check_names
 from whvi.inference.loaders import LoaderBatches
-from whvi.inference.loop import Loop, Part, training
+from whvi.inference.loop import Loop, training
 from whvi.inference.old_keywords import OldKeywords, OldReplicasKeywords, in_new_words
 from whvi.inference.replicas import check_settings
+from whvi.inference.resuming import Part
 from whvi.inference.seeds import mix
 from whvi.inference.streams import start_from
 from whvi.inference.svi import SVI
@@ -125,21 +126,21 @@ def fit(
     model = with_output(model, output)
     seed = any_whole_number("seed", seed)
     algorithm, more = in_new_words("fit", algorithm, old) if old else (algorithm, [])
-    all_callbacks = _callbacks([*callbacks, *more])
+    history, all_callbacks = _callbacks([*callbacks, *more])
     algorithm = SVI() if algorithm is None else algorithm
     if not isinstance(algorithm, Algorithm):
         raise InputTypeError(f"algorithm must be one such as SVI(), got {algorithm!r}")
+    batches: Batches
     if isinstance(data, DataLoader):
         if transform is not None:
             raise ArgumentError("transform is for tensors; let the DataLoader's dataset transform its own rows")
-        batches: Batches = LoaderBatches(data, likelihood, n_data, seed, target)
+        batches = LoaderBatches(data, likelihood, n_data, seed, target)
     else:
         if n_data is not None:
             raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
         x, y = split("data", data, target)
-        of.check(x)
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
-        _check_row(x, transform, model)
+        _check_row(batches, model)
     algorithm.check_call(whole_number("steps", steps), any(isinstance(c, EarlyStopping) for c in all_callbacks))
     with torch.random.fork_rng():
         torch.manual_seed(mix(seed, "init"))
@@ -147,20 +148,23 @@ def fit(
         run = start(model, likelihood, batches.n_data)
 
     def identity() -> dict[str, Any]:
-        return {
-            "algorithm": algorithm.described(),
-            "seed": seed,
-            "data": batches.identity(),
-            **({} if transform is None else {"transform": describe(transform)}),
-            **run.identity(),
-            **anatomy(model),
-            **anatomy(likelihood, "likelihood"),
-            "fixed": digest(*likelihood.buffers()),
-        }
+        own = {} if transform is None else {"transform": describe(transform)}
+        settings = {"algorithm": algorithm.described(), "seed": seed, "data": batches.identity(), **own}
+        return settings | run.identity() | _anatomy(model, likelihood) | {"fixed": digest(*likelihood.buffers())}
 
-    modules, parts = {"model": model, "likelihood": likelihood}, [Part("", model, likelihood, seed)]
-    noise = lambda: likelihood.noise  # noqa: E731 (it is one argument of many)
-    return _go(run, batches, steps, seed, modules, parts, likelihood, noise, identity, all_callbacks)
+    loop = Loop(
+        run=run,
+        batches=batches,
+        steps=steps,
+        seed=seed,
+        modules={"model": model, "likelihood": likelihood},
+        parts=[Part("", model, likelihood, seed)],
+        noise=lambda: likelihood.noise,
+        identity=identity,
+        history=history,
+        callbacks=all_callbacks,
+    )
+    return _go(loop, likelihood)
 
 
 @checked
@@ -198,7 +202,7 @@ def fit_replicas(
     Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws are others.
     """
     _, more = in_new_words("fit_replicas", None, old)
-    all_callbacks = _callbacks([*callbacks, *more])
+    history, all_callbacks = _callbacks([*callbacks, *more])
     count = len(models)
     if isinstance(algorithm, str):
         raise InputTypeError(f"algorithm must be one such as SVI(), or one for each replica, got {algorithm!r}")
@@ -220,18 +224,24 @@ def fit_replicas(
     run = type(settings[0]).init_replicas(settings, Members(models, likelihoods, batches.counts, seeds), compile)
 
     def identity() -> dict[str, Any]:
-        return {
-            "algorithm": describe(settings),
-            "seeds": seeds,
-            "data": batches.identity(),
-            **anatomy(models[0]),
-            **anatomy(likelihoods[0], "likelihood"),
-            "fixed": [digest(*likelihood.buffers()) for likelihood in likelihoods],
-        }
+        fixed = [digest(*likelihood.buffers()) for likelihood in likelihoods]
+        own = {"algorithm": describe(settings), "seeds": seeds, "data": batches.identity()}
+        return own | _anatomy(models[0], likelihoods[0]) | {"fixed": fixed}
 
     replicas = enumerate(zip(models, likelihoods, seeds, strict=True))
-    parts = [Part(f"{r}.", *own) for r, own in replicas]
-    return _go(run, batches, steps, seeds[0], {}, parts, likelihoods[0], run.noise, identity, all_callbacks)
+    loop = Loop(
+        run=run,
+        batches=batches,
+        steps=steps,
+        seed=seeds[0],
+        modules={},
+        parts=[Part(f"{r}.", *own) for r, own in replicas],
+        noise=run.noise,
+        identity=identity,
+        history=history,
+        callbacks=all_callbacks,
+    )
+    return _go(loop, None)
 
 
 def check_modules(model: object, likelihood: object) -> None:
@@ -244,15 +254,20 @@ def check_modules(model: object, likelihood: object) -> None:
         )
 
 
-def _check_row(x: Inputs, transform: Transform | None, model: nn.Module) -> None:
+def _anatomy(model: nn.Module, likelihood: Likelihood) -> dict[str, Any]:
+    """The modules and settings of both, for what a checkpoint is checked by."""
+    return {**anatomy(model), **anatomy(likelihood, "likelihood")}
+
+
+def _check_row(batches: TensorBatches, model: nn.Module) -> None:
     """Raise an error unless the model takes a row of this dtype, as a transform makes it."""
     with torch.random.fork_rng():  # a transform may draw
-        one = of.mapped(torch.clone, of.take(x, slice(1)))
-        check_model_precision(one if transform is None else transform(one), model)
+        row = of.mapped(torch.clone, of.take(batches.x, slice(1)))
+        check_model_precision(row if batches.transform is None else batches.transform(row), model)
 
 
-def _callbacks(given: Sequence[Callback]) -> list[Callback]:
-    """All of them: the history first, as others read it; and a progress bar, which a terminal always has."""
+def _callbacks(given: Sequence[Callback]) -> tuple[History, list[Callback]]:
+    """The history, and all of them: it is first, as others read it; and a progress bar, which a terminal always has."""
     for one in given:
         if not isinstance(one, Callback):
             raise InputTypeError(f"callbacks must be Callbacks, such as Every(100, function), got {type(one).__name__}")
@@ -262,26 +277,11 @@ def _callbacks(given: Sequence[Callback]) -> list[Callback]:
     # A history collects for one fit: the caller's own stays as it is, and can serve another.
     first = History(histories[0].every) if histories else History()
     last = [one for one in given if isinstance(one, Checkpoint)]  # it restores the others, and saves them
-    return [first, *(one for one in given if not isinstance(one, History | Checkpoint)), *bars, *last]
+    return first, [first, *(one for one in given if not isinstance(one, History | Checkpoint)), *bars, *last]
 
 
-def _go(
-    run: Run,
-    batches: Batches,
-    steps: int,
-    seed: int,
-    modules: dict[str, nn.Module],
-    parts: Sequence[Part],
-    likelihood: Likelihood,
-    noise: Callable[[], Any],
-    identity: Callable[[], dict[str, Any]],
-    callbacks: list[Callback],
-) -> Fit:
+def _go(loop: Loop, likelihood: Likelihood | None) -> Fit:
     """Take all steps."""
-    history = callbacks[0]
-    assert isinstance(history, History)
-    with closing(run):
-        loop = Loop(run, batches, steps, seed, modules, parts, likelihood, noise, identity, history, callbacks)
-        with training(*(part.model for part in parts)):
-            seconds = loop.go()
-    return Fit(run.posterior(), history, run, seconds, likelihood if modules else None)
+    with closing(loop.run), training(*(part.model for part in loop.parts)):
+        seconds = loop.go()
+    return Fit(loop.run.posterior(), loop.history, loop.run, seconds, likelihood)

@@ -116,22 +116,28 @@ class BayesianLayer(nn.Module, ABC):
             check_alone(self)
             draw = Draw(draw_seed(device=x.device), None if self.draws == "example" else ())
         if draw is None or draw.shape == ():
-            return as_laid_out(self.evaluate(x, draw), x, self.feature_axes)
-        lead = tuple(x.shape[: x.ndim - self.feature_axes])
-        if draw.shape is None:
+            y = self.evaluate(x, draw)
+        elif draw.shape is None:
+            lead = tuple(x.shape[: x.ndim - self.feature_axes])
             if draw.rows > 1 and (not lead or lead[0] % draw.rows):
                 raise PartsError(f"x has shape {tuple(x.shape)}, but its first axis must be the {draw.rows} rows")
-            return as_laid_out(self.evaluate(x, Draw(draw.seed, lead, shared=draw.shared)), x, self.feature_axes)
-        if len(draw.shape) > 1:
-            raise ArgumentError(f"a forward pass takes draws of shape () or (S,), got {draw.shape}; flatten them")
-        parts = draw.shape[0]
-        if not lead or lead[0] % (parts * draw.rows):
+            y = self.evaluate(x, Draw(draw.seed, lead, shared=draw.shared))
+        else:
+            y = self._in_parts(x, draw, draw.shape)
+        return as_laid_out(y, x, self.feature_axes)
+
+    def _in_parts(self, x: Tensor, draw: Draw, shape: Shape) -> Tensor:
+        """The layer at S draws, one for each of S equal parts of x."""
+        if len(shape) > 1:
+            raise ArgumentError(f"a forward pass takes draws of shape () or (S,), got {shape}; flatten them")
+        (parts,) = shape
+        if x.ndim <= self.feature_axes or x.shape[0] % (parts * draw.rows):
             each = "" if draw.rows == 1 else f" of {draw.rows} rows"
             raise PartsError(
                 f"x has shape {tuple(x.shape)}, but its first axis must be {parts} equal parts{each}, one for each "
                 f"draw; repeat x {parts} times along it"
             )
-        return as_laid_out(self.evaluate(x.unflatten(0, (parts, -1)), draw).flatten(0, 1), x, self.feature_axes)
+        return self.evaluate(x.unflatten(0, (parts, -1)), draw).flatten(0, 1)
 
 
 def as_laid_out(y: Tensor, x: Tensor, feature_axes: int) -> Tensor:

@@ -25,8 +25,8 @@ from whvi.inference import (
     member_seeds,
 )
 from whvi.inference.compiled import can_compile
-from whvi.inference.loop import Part
 from whvi.inference.optimizer_state import restore_optimizer
+from whvi.inference.resuming import Part
 from whvi.inference.seeds import mix
 from whvi.inference.stacked_svi import StackedRun
 from whvi.inference.svi import SVIRun

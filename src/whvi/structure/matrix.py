@@ -77,9 +77,9 @@ class StructuredMatrix:
         if x.shape[-1] != plan.in_features:
             raise ShapeError(f"x has shape {tuple(x.shape)}; its last axis must be {plan.in_features}")
         if plan.layout == "reshape":
-            if plan.terms > 1:  # an axis before that of the blocks, which all terms share
-                return add_bias(self._contract(value_of(g), x.unsqueeze(-2)).to(x.dtype).sum(-2), bias)
-            return add_bias(self._contract(value_of(g), x).to(x.dtype), bias)
+            several = plan.terms > 1  # an axis before that of the blocks, which all terms share
+            y = self._contract(value_of(g), x.unsqueeze(-2) if several else x).to(x.dtype)
+            return add_bias(y.sum(-2) if several else y, bias)
         matrix, g, vectors = self._summed(g, x) if plan.summed else (self, self._laid_out(g), self._pieces(x))
         stacked = plan.blocks > 1 or plan.summed
         if self.structure.core and not _plain(g):

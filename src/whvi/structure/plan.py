@@ -34,8 +34,6 @@ class Plan:
     columns: int = 1
     """C, the number of blocks beside each other; blocks are numbered down the first column, then the next."""
 
-    term_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """(T), or () for a single term."""
     shared_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Shape of one vector for all blocks of a term: ``([T,] D)``."""
     block_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -48,7 +46,6 @@ class Plan:
     def __post_init__(self) -> None:
         terms, blocks = (() if number == 1 else (number,) for number in (self.terms, self.blocks))
         found = {
-            "term_shape": terms,
             "shared_shape": (*terms, self.size),
             "block_shape": (*terms, *blocks, self.size),
             "rows": self.blocks // self.columns,

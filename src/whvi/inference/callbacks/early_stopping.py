@@ -21,7 +21,7 @@ from whvi.likelihoods import Likelihood
 from whvi.rows import Inputs
 
 if TYPE_CHECKING:  # it needs this file
-    from whvi.inference.loop import Part
+    from whvi.inference.resuming import Part
 
 
 @dataclass
