@@ -130,7 +130,8 @@ class Points(Source):
         z = points(self.each, means.shape[-1], means)
         for group in groups:
             members, place = self._members(group), [function // len(self.networks) for function in group]
-            mean, variance = means[members], variances[members]
+            one = len(self.networks) == 1  # which all functions share
+            mean, variance = (means, variances) if one else (means[members], variances[members])
             f = mean + variance.sqrt() * z[place].unsqueeze(-2)
             yield self._with_noise(mean, variance, f, members) if self.smooth else f
 
@@ -147,7 +148,7 @@ class Points(Source):
         assert isinstance(likelihood, Gaussian)
         likelihood.check(f)
         spread = likelihood.mean(variance) + likelihood.variance(f)
-        return torch.cat((likelihood.mean(mean), spread.log()), -1)
+        return torch.cat((likelihood.mean(mean).expand_as(spread), spread.log()), -1)
 
     def _likelihood(self, members: list[int]) -> Likelihood | None:
         if self.given is None and isinstance(self.module, Ensemble):

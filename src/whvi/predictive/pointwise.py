@@ -1,7 +1,7 @@
 """Mean and variance of a function of a Gaussian, element by element."""
 
 from functools import cache
-from math import pi, sqrt
+from math import log, pi, sqrt
 
 import numpy as np
 import torch
@@ -57,12 +57,13 @@ def relu(module: nn.Module, mean: Tensor, variance: Tensor | None) -> Stage:
     z = mean / std
     # Farther out nothing changes, but tails would be denormal numbers, with which processors take ten times as long.
     near = z.clamp(-_FAR[z.dtype], _FAR[z.dtype])
-    above = torch.erfc(near * -sqrt(0.5)) * 0.5
-    over = torch.addcmul(torch.exp(near.square() * -0.5) * (1.0 / sqrt(2.0 * pi)), z, above).clamp_min(0.0)
+    above = torch.erfc(near * -sqrt(0.5)).mul_(0.5)  # in place where no gradient needs what was there
+    density = torch.exp(near.square().mul_(-0.5).sub_(0.5 * log(2.0 * pi)))
+    over = torch.addcmul(density, z, above).clamp_min_(0.0)
     under = over - z
     product = over * under
     if slope == 0.0:
-        return spread_out(std * over, variance * (above - product), above, variance)
+        return spread_out(std * over, (above - product).mul_(variance), above, variance)
     square = (above - product) + slope**2 * (1.0 - above - product) + 2.0 * slope * product
     return spread_out(std * (over - slope * under), variance * square, slope + (1.0 - slope) * above, variance)
 

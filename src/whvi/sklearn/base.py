@@ -59,6 +59,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
     y_scaling_: Scaling
     _architecture: dict[str, Any]
     _optimizer: OptimizerState | None
+    _groups: int | None = None  # of members that leave out the same rows to calibrate by; None for each by itself
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         terms: int | None = None,
         layout: str = "stack",
         block: int | None = None,
+        calibrate: bool = True,
         max_steps: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 2e-2,
@@ -86,6 +88,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.terms = terms
         self.layout = layout
         self.block = block
+        self.calibrate = calibrate
         self.max_steps = max_steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -148,7 +151,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self._begin(rows, parameters)
         training = self._training(rows, parameters)
         members = self._members()
-        held = held_out(len(rows), parameters, len(members), self.seed_)
+        held = held_out(len(rows), parameters, len(members), self.seed_, self._groups)
         looks = self._data(rows[held[0]]) if parameters.early_stopping else None
         data = [self._data(rows[~one]) for one in held]
         for _, likelihood in members:
@@ -161,8 +164,9 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
             self._calibrate(rows, held)
         return self
 
+    @abstractmethod
     def _calibrate(self, rows: Rows, held: list[Array]) -> None:
-        """Set the spread of predictions by rows that were not trained on."""
+        """Set how sure predictions are by rows that were not trained on."""
 
     def _partial_fit_rows(self, rows: Rows, prior: str) -> Self:
         parameters = checked(self)

@@ -11,18 +11,27 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from torch import Tensor
 
 from whvi.errors import ArgumentError
+from whvi.inference.seeds import mix
 from whvi.likelihoods import Categorical, Likelihood
 from whvi.scaling import Array, Scaling
 from whvi.sklearn.base import WHVIEstimator
+from whvi.sklearn.calibration import Sureness, relabelled, sureness_of
+from whvi.sklearn.parameters import checked
 from whvi.sklearn.rows import Rows, finite, merged
+
+HALVES = 2
+"""Groups of members that leave out rows to calibrate by: the probabilities of a mixture need several members."""
 
 
 class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
     """Classification by a network with Walsh-Hadamard posteriors.
 
-    Args: those of ``WHVIRegressor``, without ``noise`` and ``calibrate``.
+    Args: those of ``WHVIRegressor``, without ``noise``. To ``calibrate``, one half of the members leaves out
+    ``validation_fraction`` of the rows and the other half others; the probabilities p that each half gives to what it
+    left out set a temperature T and a share e of labels that say nothing; (1 - e) p^(1/T) + e / classes is predicted,
+    with p^(1/T) scaled to sum 1. So a mixture is as sure as it is right.
 
-    After ``fit``: ``classes_``, and what ``WHVIRegressor`` has.
+    After ``fit``: ``classes_``, ``sureness_`` (T and e), and what ``WHVIRegressor`` has, without ``spread_``.
 
     >>> X = np.array([[-1.0], [-0.9], [0.9], [1.0]] * 20)
     >>> labels = np.where(X[:, 0] > 0, "yes", "no")
@@ -32,6 +41,9 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
     >>> model.predict_proba([[-1.0], [1.0]]).shape
     (2, 2)
     """
+
+    _groups = HALVES
+    sureness_ = Sureness()  # of one that an earlier version has saved
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table.
@@ -76,7 +88,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         With ``method="moments"`` none are drawn: mean and variance of the logits come from one pass, and the mean is
         over 64 fixed points of their distribution.
         """
-        probabilities = finite(self._predict(X, method=method).mean.numpy())
+        probabilities = finite(self.sureness_.of(self._predict(X, method=method).mean).numpy())
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any, *, method: str = "samples") -> Array:
@@ -84,15 +96,24 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         return np.asarray(np.log(self.predict_proba(X, method=method)))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Labels drawn from the predictive distribution, each of one function for all rows: (N, n_samples)."""
+        """Labels drawn from the predictive distribution: (N, n_samples).
+
+        Each draw is of one function for all rows, but for labels that are changed so that each row has the
+        probabilities that ``calibrate`` has found.
+        """
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        codes = self._predict(X, n_samples, seed).sample_y(n_samples).numpy().T
-        return np.asarray(self.classes_[codes])
+        prediction = self._predict(X, n_samples, seed)
+        codes, p = prediction.sample_y(n_samples), prediction.mean
+        if self.sureness_ != Sureness():
+            codes = relabelled(codes, p, self.sureness_.of(p), torch.Generator().manual_seed(mix(seed, "sureness")))
+        return np.asarray(self.classes_[codes.numpy().T])
 
     def log_prob(self, X: Any, y: Any, *, method: str = "samples") -> Array:
         """The log predictive probability of each row's label in nats: (N,). Minus its mean is the MNLL."""
-        prediction = self._predict(X, method=method)
-        return np.asarray(prediction.log_prob(torch.from_numpy(self._codes(column_or_1d(y)))).numpy())
+        prediction, labels = self._predict(X, method=method), torch.from_numpy(self._codes(column_or_1d(y)))
+        if self.sureness_ == Sureness():
+            return np.asarray(prediction.log_prob(labels).numpy())  # of a probability that has no digits left, too
+        return np.asarray(self.sureness_.of(prediction.mean).gather(1, labels.unsqueeze(1)).squeeze(1).log().numpy())
 
     def _read(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Array, Array, Array]:
         X, y = validate_data(self, X, y, reset=reset, dtype=np.float64)
@@ -103,7 +124,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
             raise ArgumentError(f"y has one class, {classes.tolist()}, but a classifier needs at least two classes")
-        self.classes_ = classes
+        self.classes_, self.sureness_ = classes, Sureness()
 
     def _codes(self, y: Array) -> Array:
         """The place of each label in ``classes_``."""
@@ -125,3 +146,16 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
 
     def _as_targets(self, y: Array) -> Tensor:
         return torch.from_numpy(y[:, 0]).long()
+
+    def _calibrate(self, rows: Rows, held: list[Array]) -> None:
+        samples, seed = checked(self).samples, mix(self.seed_, "calibration")
+        groups = min(HALVES, len(held))
+        p, labels, weight = [], [], []
+        for group in range(groups):
+            left_out = rows[held[group]]
+            members = range(group, len(held), groups) if len(held) > 1 else [None]
+            found = [self._law(left_out.x, samples, seed, member=member).mean for member in members]
+            p.append(torch.stack(found).mean(0))
+            labels.append(self._as_targets(left_out.y))
+            weight.append(torch.from_numpy(left_out.weight))
+        self.sureness_ = sureness_of(torch.cat(p), torch.cat(labels), torch.cat(weight))

@@ -6,10 +6,11 @@ import numpy as np
 from sklearn.base import is_classifier
 from torch import Tensor
 
-from whvi.arguments import any_whole_number, number, whole_number
+from whvi.arguments import any_whole_number, number, positive_number, whole_number
 from whvi.errors import CheckpointError, ShapeError
 from whvi.io.forged import check_stated
 from whvi.scaling import Array
+from whvi.sklearn.calibration import Sureness
 
 ARRAYS = ("classes_", "feature_names_in_", "spread_")
 _CURVES = {"step", "elbo", "validation_mnll"}
@@ -102,6 +103,12 @@ def _truth(name: str, value: Any) -> bool:
     return value
 
 
+def _sureness(temperature: Any, lapse: Any) -> Sureness:
+    if not 0.0 <= number("lapse", lapse) <= 1.0:
+        raise CheckpointError(f"its share of labels that say nothing is {lapse!r:.40}, but 0 to 1 is wanted")
+    return Sureness(positive_number("temperature", temperature), lapse)
+
+
 def _architecture(name: str, value: dict[str, Any]) -> dict[str, Any]:
     _only(value, _ARCHITECTURE)
     for size in value["hidden_layer_sizes"]:
@@ -116,6 +123,7 @@ PLAIN = {
     "n_rows_seen_": lambda name, value: _kept(number, name, value),
     "n_features_in_": whole_number,
     "n_outputs_": whole_number,
+    "sureness_": lambda name, value: _sureness(*value),
     "_flat": _truth,
     "_architecture": _architecture,
 }

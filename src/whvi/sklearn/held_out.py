@@ -16,11 +16,14 @@ FEW = 0.02
 """Of the rows: no loss if no member learns from them."""
 
 
-def held_out(rows: int, parameters: Parameters, members: int, seed: int) -> list[NDArray[np.bool_]]:
+def held_out(
+    rows: int, parameters: Parameters, members: int, seed: int, groups: int | None = None
+) -> list[NDArray[np.bool_]]:
     """Which rows are not trained on, (N,) of truth values: of each member, or one for all; none unless needed.
 
-    To calibrate, each member leaves out rows of its own, so that the others learn from them. In large tables all leave
-    out the same few, so that there is one copy of the rest.
+    To calibrate, each member leaves out rows of its own, so that the others learn from them; with ``groups``, in which
+    members take turns, each group does. In large tables all leave out the same few, so that there is one copy of the
+    rest.
     """
     share = parameters.validation_fraction
     if parameters.early_stopping:
@@ -29,8 +32,9 @@ def held_out(rows: int, parameters: Parameters, members: int, seed: int) -> list
         return [np.zeros(rows, dtype=bool)]
     if FEW * rows >= MOST_APART:
         return [apart(rows, min(share, MOST_APART / rows), seed)]
-    share = min(share, MOST_APART / (members * rows))
-    return [apart(rows, share, seed, part) for part in range(members)]
+    groups = min(groups or members, members)
+    share = min(share, MOST_APART / (groups * rows))
+    return [apart(rows, share, seed, member % groups) for member in range(members)]
 
 
 def apart(rows: int, share: float, seed: int, part: int = 0) -> NDArray[np.bool_]:

@@ -68,7 +68,7 @@ def checked(estimator: Any) -> Parameters:
         layout=estimator.layout,
         block=estimator.block,
         noise=_noise(estimator),
-        calibrate=truth("calibrate", getattr(estimator, "calibrate", False)),
+        calibrate=truth("calibrate", estimator.calibrate),
         max_steps=_whole_or_none("max_steps", estimator.max_steps),
         batch_size=_whole_or_none("batch_size", estimator.batch_size),
         learning_rate=positive_number("learning_rate", estimator.learning_rate),

@@ -90,6 +90,7 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             terms=terms,
             layout=layout,
             block=block,
+            calibrate=calibrate,
             max_steps=max_steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
@@ -102,7 +103,6 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             verbose=verbose,
         )
         self.noise = noise
-        self.calibrate = calibrate
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table.

@@ -20,8 +20,8 @@ FORMAT = "whvi estimator"
 VERSION = 1
 _SCALINGS = ("x_scaling_", "y_scaling_")
 _MODULES = ("model_", "likelihood_")
-_BEFORE = {"n_members": 1, "terms": 1, "compile": False}
-"""Parameters that version 0.1 did not have, as it trained."""
+_BEFORE = {"n_members": 1, "terms": 1, "compile": False, "calibrate": False}
+"""Parameters that earlier versions did not have, as they trained."""
 Estimator = TypeVar("Estimator")
 
 
