@@ -120,10 +120,12 @@ def count_walks() -> None:
 
 
 def count_lines() -> None:
-    """Lines of code of each package, and of the loop."""
+    """Lines of code of each package, and of the loop, which was one file in version 0.1."""
     for package in PACKAGES:
         print(f"{package}: {sum(code_lines(path) for path in (SOURCE / package).rglob('*.py')):,} lines")
-    print(f"loop.py: {code_lines(SOURCE / 'whvi/inference/loop.py')} lines")
+    for name in ("loop.py", "resuming.py"):
+        if (path := SOURCE / "whvi/inference" / name).exists():
+            print(f"{name}: {code_lines(path)} lines")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Scripts that tests run in a process of their own."""
+"""What tests run in a process of its own: a script, or a copy of the process."""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,3 +20,15 @@ def answer_of(script: Path, *arguments: object, timeout: float = 300.0) -> Any:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def forked(task: Callable[[], object]) -> int:
+    """The number of a copy of this process, which does a task and ends with 0 if it succeeds."""
+    child = os.fork()
+    if not child:
+        try:
+            task()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return child

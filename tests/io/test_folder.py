@@ -4,11 +4,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from children import forked
 from whvi.errors import CheckpointError
 from whvi.io import atomic, canonical, checkpoint, folder
 from whvi.io.lock import alone, turn
@@ -133,16 +135,7 @@ def test_writers_take_turns_and_readers_are_not_disturbed(tmp_path: Path) -> Non
         for number in range(30):
             folder.put(write(tmp_path / f"new-{name}-{number}", f"{name}{number}"), place, replace=True)
 
-    children = []
-    for name in "ab":
-        child = os.fork()
-        if not child:
-            try:
-                keep_writing(name)
-                os._exit(0)
-            finally:
-                os._exit(1)
-        children.append(child)
+    children = [forked(partial(keep_writing, name)) for name in "ab"]
     seen = set()
     while children:
         seen.add(folder.read(place, content))
@@ -185,17 +178,12 @@ def test_checkpoints_that_are_replaced_are_whole_for_all(tmp_path: Path) -> None
         checkpoint.replace(tmp_path, tensors, state)
 
     save(0.0)
-    children = []
-    for writer in (1, 2):
-        child = os.fork()
-        if not child:
-            try:
-                for number in range(30):
-                    save(float(100 * writer + number))
-                os._exit(0)
-            finally:
-                os._exit(1)
-        children.append(child)
+
+    def save_all(first: int) -> None:
+        for number in range(first, first + 30):
+            save(float(number))
+
+    children = [forked(partial(save_all, 100 * writer)) for writer in (1, 2)]
     seen = set()
     while children:
         found = checkpoint.load(tmp_path)

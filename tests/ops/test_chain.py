@@ -1,10 +1,11 @@
 """The fused chain against the separate operators: values, gradients, gradients of gradients, in every layout."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
+from alike import assert_same, operands
 from torch import Tensor
 
 from whvi.ops import chain, layout, noisy_chain, normal, reference
@@ -28,17 +29,6 @@ LAYOUTS = {
     "axes more mixed than kernels walk": ((2, 1, 4, 1), (3, 1, 5), (2, 1, 1, 1)),
 }
 SIZES = [1, 2, 8, 64, 128, 1024]
-
-
-def operands(size: int, shapes: Sequence[tuple[int, ...]], dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    return [torch.randn(*shape, size, dtype=dtype, requires_grad=True) for shape in shapes]
-
-
-def assert_same(fused: Tensor, separate: Tensor, inputs: list[Tensor]) -> None:
-    torch.testing.assert_close(fused, separate, rtol=1e-12, atol=1e-12)
-    dy = torch.randn_like(separate)
-    for a, b in zip(torch.autograd.grad(fused, inputs, dy), torch.autograd.grad(separate, inputs, dy), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from alike import assert_same, operands
 from torch import Tensor
 
 from whvi.ops import blockwise, canonical, fallback, layout, normal, reference
@@ -30,17 +31,6 @@ LAYOUTS = {
 }
 NAMES = tuple(LAYOUTS)
 Leads = Sequence[tuple[int, ...]]
-
-
-def operands(size: int, leads: Leads, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-    return [torch.randn(*lead, size, dtype=dtype, requires_grad=True) for lead in leads]
-
-
-def assert_same(fused: Tensor, separate: Tensor, inputs: list[Tensor]) -> None:
-    torch.testing.assert_close(fused, separate, rtol=1e-11, atol=1e-11)
-    dy = torch.randn_like(separate)
-    for a, b in zip(torch.autograd.grad(fused, inputs, dy), torch.autograd.grad(separate, inputs, dy), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
 
 def added_up(x: Tensor, s1: Tensor | None, g: Tensor, s2: Tensor | None) -> Tensor:

@@ -4,8 +4,6 @@ import json
 import multiprocessing
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -15,16 +13,7 @@ import whvi
 from whvi.inference import Progress
 from whvi.likelihoods import Gaussian
 from whvi.nn import MeanFieldLinear, WHVIColumn, WHVIConv2d, WHVILinear
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+from whvi_paper.measured import threads
 
 
 def trained(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
