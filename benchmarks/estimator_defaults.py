@@ -60,6 +60,10 @@ VARIANTS = {
     "T = 1, narrow, rate 2e-2": Variant(steps=10_000, batch_size=32, rate=2e-2, narrower=10.0),
     "T = 1, narrow, rate 2e-2, constant noise": Variant(1, "constant", 10_000, 32, 2e-2, 10.0),
     "T = 1, narrow, rate 2e-2, batches of 128": Variant(steps=4_000, batch_size=128, rate=2e-2, narrower=10.0),
+    **{
+        f"T = 1, narrow, rate 2e-2, batches of 64{more}": Variant(1, "input", 10_000, 64, 2e-2, 10.0, warm_up)
+        for more, warm_up in (("", 0.2), (", KL warm-up over half", 0.5), (", KL warm-up over nine tenths", 0.9))
+    },
     "T = 4": Variant(4, steps=10_000, batch_size=32, rate=2e-2, narrower=10.0),
     "T = 4, 20,000 steps of 16": Variant(4, steps=20_000, batch_size=16, rate=2e-2, narrower=10.0),
     "T = 4, 5,000 steps of 64": Variant(4, steps=5_000, batch_size=64, rate=2e-2, narrower=10.0),
