@@ -87,7 +87,8 @@ def unit_factors(inputs: int, outputs: int) -> nn.Module:
     return GaussianFactorsLinear(inputs, outputs, rank, prior_variance=rank)
 
 
-_FIFTH = "KL warm-up over a fifth"
+_FIFTH, _HALF, _MOST = "KL warm-up over a fifth", "KL warm-up over half", "KL warm-up over nine tenths"
+_NARROW = "q(g) starts 10 times narrower"
 VARIANTS = {
     "no KL warm-up": Variant(),
     "rate 1e-3, the paper's decay": Variant(rate=1e-3, cosine=False),
@@ -102,7 +103,7 @@ VARIANTS = {
     "inferred scales, KL warm-up over a fifth": Variant(warm_up=0.2, layer=whvi(scales="diagonal")),
     "own g for each block, inferred scales": Variant(layer=whvi(share_g=False, scales="diagonal")),
     "low-rank q(g)": Variant(layer=whvi(posterior="low_rank:8")),
-    "q(g) starts 10 times narrower": Variant(narrower=10.0),
+    _NARROW: Variant(narrower=10.0),
     "weights start at half the variance": Variant(layer=scaled(0.5)),
     "weights start at twice the variance": Variant(layer=scaled(2.0)),
     **{f"T = {terms}": Variant(layer=whvi(terms=terms)) for terms in (2, 4, 8)},
@@ -110,12 +111,20 @@ VARIANTS = {
     "T = 4, KL warm-up over half the steps": Variant(warm_up=0.5, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, rate 5e-3": Variant(rate=5e-3, warm_up=0.2, layer=whvi(terms=4)),
     f"T = 4, {_FIFTH}, rate 2e-2": Variant(rate=2e-2, warm_up=0.2, layer=whvi(terms=4)),
-    f"T = 4, {_FIFTH}, q(g) starts 10 times narrower": Variant(warm_up=0.2, narrower=10.0, layer=whvi(terms=4)),
-    f"T = 4, {_FIFTH}, q(g) starts 10 times narrower, rate 2e-2": Variant(
-        rate=2e-2, warm_up=0.2, narrower=10.0, layer=whvi(terms=4)
-    ),
-    f"T = 4, {_FIFTH}, q(g) starts 10 times narrower, rate 2e-2, inferred scales": Variant(
+    f"T = 4, {_FIFTH}, {_NARROW}": Variant(warm_up=0.2, narrower=10.0, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, {_NARROW}, rate 2e-2": Variant(rate=2e-2, warm_up=0.2, narrower=10.0, layer=whvi(terms=4)),
+    f"T = 4, {_FIFTH}, {_NARROW}, rate 2e-2, inferred scales": Variant(
         rate=2e-2, warm_up=0.2, narrower=10.0, layer=whvi(terms=4, scales="diagonal")
+    ),
+    f"T = 4, {_HALF}, {_NARROW}, rate 2e-2": Variant(2e-2, warm_up=0.5, narrower=10.0, layer=whvi(terms=4)),
+    f"T = 8, {_HALF}, {_NARROW}, rate 2e-2": Variant(2e-2, warm_up=0.5, narrower=10.0, layer=whvi(terms=8)),
+    f"T = 4, {_MOST}, {_NARROW}, rate 1e-2": Variant(1e-2, warm_up=0.9, narrower=10.0, layer=whvi(terms=4)),
+    f"T = 4, {_MOST}, {_NARROW}, rate 2e-2": Variant(2e-2, warm_up=0.9, narrower=10.0, layer=whvi(terms=4)),
+    f"T = 4, {_MOST}, {_NARROW}, rate 2e-2, own g for each block": Variant(
+        2e-2, warm_up=0.9, narrower=10.0, layer=whvi(terms=4, share_g=False)
+    ),
+    f"T = 4, {_MOST}, {_NARROW}, rate 2e-2, prior of the last layer N(0, 1 / inputs)": Variant(
+        2e-2, warm_up=0.9, narrower=10.0, layer=whvi(terms=4), last=mean_field
     ),
     f"T = 4, {_FIFTH}, own g for each block": Variant(warm_up=0.2, layer=whvi(terms=4, share_g=False)),
     f"T = 4, {_FIFTH}, prior of the last layer N(0, 1 / inputs)": Variant(

@@ -4,7 +4,7 @@ A recipe is plain JSON, since it is part of what a record is named by. A profile
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp
 from typing import Any
 
@@ -62,7 +62,8 @@ def configuration(method: str, task: str, depth: int = 2) -> Configuration:
 class Recipe:
     """``configuration`` with what a table changes in it, and the steps of each method.
 
-    ``whole``, where it is there, stands in place of ``configuration``, for all methods, tasks and depths.
+    ``whole``, where it is there, stands in place of ``configuration``, for all methods, tasks and depths, and
+    ``in_classification`` is changed for that task alone.
 
     >>> PLAIN.steps("whvi", 50_500), PLAIN.steps("mfg", 50_500), PLAIN.steps("mfg", 20)
     (50500, 20200, 20)
@@ -73,11 +74,13 @@ class Recipe:
     changes: Mapping[str, Configuration]
     fewer_steps: Mapping[str, int]
     whole: Configuration | None = None
+    in_classification: Mapping[str, Configuration] = field(default_factory=dict)
 
     def configuration(self, method: str, task: str, depth: int) -> Configuration:
         """Of a method on a task, with so many hidden layers."""
         settings = configuration(method, task, depth) if self.whole is None else self.whole
-        return settings | self.changes.get(method, {})
+        more = self.in_classification.get(method, {}) if task == "classification" else {}
+        return settings | self.changes.get(method, {}) | more
 
     def steps(self, method: str, most: int) -> int:
         """Of a method under a profile that has ``most``."""
@@ -104,8 +107,9 @@ TERMS = Recipe(
         "low-rank": {"kl_warm_up": _WARM_UP},
     },
     {"mfg": 20_200},
+    in_classification=dict.fromkeys(_RICH, {"kl_warm_up": 0.9}),
 )
-"""Of WHVI with several terms or a grid, and its rivals, for both tasks: MC dropout has as many steps as WHVI."""
+"""Of WHVI with several terms or a grid, and its rivals: MC dropout has as many steps as WHVI."""
 
 
 PROTOCOL = Recipe(
