@@ -5,7 +5,7 @@ the three vectors, each element of the third is a least squares problem of one n
 """
 
 from collections.abc import Sequence
-from math import nan
+from math import nan, sqrt
 from pathlib import Path
 from statistics import median
 
@@ -33,7 +33,8 @@ TEXT = (
     "least squares in float64 from {starts} starts. The paper concludes from a bounded value that the precision does "
     "not get worse with D. It is bounded because W = 0 has {zero:.3f} already: 3 D numbers face D² entries, so the "
     "minimum rises to that value, and the share of the variance that W explains falls almost like 1 / D. Values above "
-    "that, such as the outliers that the paper mentions, are no minima."
+    "that, such as the outliers that the paper mentions, are no minima. An error bound, which the paper announces: for "
+    "every Γ the minimum is at most √(1 - 1 / D) |Γ| / D, the mean over all signs S1 and S2 with the best g for each."
 )
 
 
@@ -81,6 +82,19 @@ def least_rmse(target: Tensor, starts: int, steps: int, generator: torch.Generat
     return float(left.square().mean((-2, -1)).min().sqrt())
 
 
+def bound(rms: float, size: int) -> float:
+    """What the least RMSE cannot exceed, for any target whose entries have that root mean square.
+
+    For signs s1, s2 the matrices s1_i s2_j [i xor j = k] / sqrt(D), k = 1 ... D, are orthonormal, and W spans them. The
+    square of the target's product with one of them is sum over i xor j = k of target_ij^2 / D on average over all
+    signs: all D together have the share 1 / D of its square on average, so for some signs at least that.
+
+    >>> round(bound(1.0, 2), 4)
+    0.7071
+    """
+    return rms * sqrt(1.0 - 1.0 / size)
+
+
 def _solve(target: Tensor, basis: Tensor, axis: int) -> Tensor:
     """The numbers z that minimise sum (target - z basis)^2 along an axis; 0 where the basis is."""
     square = basis.square().sum(axis)
@@ -95,8 +109,14 @@ def show(records: Sequence[Record]) -> Shown:
     for size, values in rmse.items():
         explained = median(1.0 - (a / b) ** 2 for a, b in zip(values, found[size]["zero"], strict=True))
         spread = f"{min(values):.3f} to {max(values):.3f}"
-        rows.append(cells(str(size), f"{3 * size} / {size**2}", f"{median(values):.3f}", spread, f"{explained:.1%}"))
-    head = ("D", "numbers / entries", "median of the least RMSE", "range", "share of variance explained")
+        bounds = [bound(zero, size) for zero in found[size]["zero"]]
+        held = sum(value <= most for value, most in zip(values, bounds, strict=True))
+        texts = f"{median(values):.3f}", spread, f"{median(bounds):.3f}", f"{held} of {len(values)}", f"{explained:.1%}"
+        rows.append(cells(str(size), f"{3 * size} / {size**2}", *texts))
+    head = (
+        *("D", "numbers / entries", "median of the least RMSE", "range", "median of the bound", "below it"),
+        "share of variance explained",
+    )
     words = "The median of the least RMSE against D, with a dot for each matrix; the table has the numbers."
     blocks = (Figure("Least RMSE against D", draw(rmse), alternative=words), Table("Least RMSE", head, rows))
     text = TEXT.format(starts=max(one["inputs"]["starts"] for one in records), zero=ZERO)

@@ -1,5 +1,8 @@
 """The least error of S1 H diag(g) H S2: against closed forms, and against descent on all numbers at once."""
 
+from itertools import product as product_of
+from statistics import fmean
+
 import numpy as np
 import pytest
 import torch
@@ -67,6 +70,19 @@ def test_error_has_the_scale_of_the_target_and_is_below_that_of_zero() -> None:
     assert approximation.least_rmse(torch.zeros(8, 8), 2, 2, seeded()) == 0.0
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_the_bound_is_the_mean_over_all_signs_with_the_best_g(size: int) -> None:
+    target = uniform(size, 5)
+    shares = []
+    for signs in product_of((1.0, -1.0), repeat=2 * size):
+        s1, s2 = torch.tensor(signs, dtype=torch.float64).view(2, size)
+        span = torch.stack([product(torch.stack([s1, unit, s2])).flatten() for unit in torch.eye(size).double()])
+        shares.append(float((span @ target.flatten()).square().sum() / target.square().sum()) / size**2)
+    assert fmean(shares) == pytest.approx(1.0 / size)
+    rms = float(target.square().mean().sqrt())
+    assert approximation.least_rmse(target, 32, 200, seeded()) <= approximation.bound(rms, size) + 1e-9
+
+
 def test_table_has_the_median_and_the_share_explained() -> None:
     inputs = {"size": 4, "starts": 2}
     records = [
@@ -76,4 +92,4 @@ def test_table_has_the_median_and_the_share_explained() -> None:
     _, table = shown.blocks
     assert [(entry.width, entry.mean, entry.n) for entry in shown.entries] == [(4, 0.2, 3)]
     (row,) = table.rows
-    assert [cell.text for cell in row] == ["4", "12 / 16", "0.200", "0.100 to 0.300", "84.0%"]
+    assert [cell.text for cell in row] == ["4", "12 / 16", "0.200", "0.100 to 0.300", "0.433", "3 of 3", "84.0%"]
