@@ -9,6 +9,7 @@ from whvi.rows import Inputs, tensors
 
 PIECE = 1 << 19
 """Numbers in the widest activation of a piece, about: measured; with less, overhead counts, with more, caches miss."""
+_TABLES = (nn.Embedding, nn.EmbeddingBag)
 KEPT = 1 << 20
 """Numbers that all functions give for a chunk of rows, at most: quantiles hold them at once."""
 
@@ -36,10 +37,14 @@ def kept_rows(functions: int, numbers: int) -> int:
 def _widths(model: nn.Module, x: Tensor) -> Iterator[int]:
     """Guesses at the numbers in an activation, for a row of x: the longest side of a parameter, at each position."""
     inner, pixels = prod(x.shape[1:]), prod(x.shape[2:])
-    positions = _positions(model, x)
+    modules = list(model.modules())
+    positions = _positions(modules, x)
     yield inner
-    for module in model.modules():
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag):  # a table is looked up, it is not multiplied with
+    if not any(isinstance(module, _TABLES) or _convolves(module) for module in modules):
+        yield positions * _side(model.parameters())  # at once, as it is asked for at every prediction
+        return
+    for module in modules:
+        if isinstance(module, _TABLES):  # a table is looked up, it is not multiplied with
             yield inner * module.embedding_dim
         elif _convolves(module):
             yield pixels * _side(module.parameters())
@@ -47,12 +52,11 @@ def _widths(model: nn.Module, x: Tensor) -> Iterator[int]:
             yield positions * _side(module.parameters(recurse=False))
 
 
-def _positions(model: nn.Module, x: Tensor) -> int:
+def _positions(modules: list[nn.Module], x: Tensor) -> int:
     """How often linear layers are applied to a row of x: at all but the last axis, or once if they follow a flattening.
 
     That is seen by a convolution, an ``nn.Flatten``, or a first linear layer that takes as many numbers as a row has.
     """
-    modules = list(model.modules())
     if any(isinstance(module, nn.Flatten) or _convolves(module) for module in modules):
         return 1
     if any(isinstance(module, nn.Embedding) for module in modules) and not x.is_floating_point():

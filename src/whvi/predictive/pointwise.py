@@ -85,7 +85,7 @@ def spread_out(mean: Tensor, variance: Tensor, gain: Tensor, before: Tensor) -> 
 
 def _root(variance: Tensor) -> Tensor:
     """The standard deviation, never quite zero."""
-    return variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+    return variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt_()
 
 
 @cache
