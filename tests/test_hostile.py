@@ -146,7 +146,7 @@ def test_a_forged_folder_of_5_kb_takes_no_6_gb(tmp_path: Path) -> None:
         assert re.search("its tensors have|only .* tensors|must fit in 64 bits", refused(KINDS["regressor"], tmp_path))
     state["plain"]["_architecture"]["hidden_layer_sizes"] = [18, 18]  # as small as the tensors, but not theirs
     write(tmp_path, state)
-    assert "is what its settings ask for" in refused(KINDS["regressor"], tmp_path)
+    assert "but its settings need" in refused(KINDS["regressor"], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_a_forged_folder_of_5_kb_takes_no_6_gb(tmp_path: Path) -> None:
         (("plain", "__class__"), 1, "it sets __class__"),
         (("plain", "predict"), 1, "it sets predict"),
         (("arrays", "spread_", "values"), [-1.0, 1.0], "spread_ has numbers that are not positive"),
-        (("arrays", "spread_", "values"), [1.0], "2 numbers are wanted"),
+        (("arrays", "spread_", "values"), [1.0], "must have 2 numbers"),
         (("arrays", "spread_", "dtype"), "<f8,(1000000000,)f8", "is not as an estimator is saved"),
-        (("arrays", "spread_", "dtype"), "V1000000000", "an array of V1000000000"),
+        (("arrays", "spread_", "dtype"), "V1000000000", "got V1000000000"),
         (("arrays", "coef_"), {"dtype": "<f8", "values": [1.0]}, "it sets coef_"),
         (("parameters", "n_jobs"), 4, "unexpected keyword argument 'n_jobs'"),
         (("parameters", "samples"), 0, "samples must be at least 1"),
@@ -190,7 +190,7 @@ def test_wide_texts_are_as_wide_as_they_are(tmp_path: Path) -> None:
     assert refused(KINDS["classifier"], tmp_path) == ""
     assert WHVIClassifier.load(tmp_path).classes_.dtype == "<U4"
     write(tmp_path, changed(read(tmp_path), ("arrays", "classes_", "values"), ["up", "down"]))
-    assert "not in order" in refused(KINDS["classifier"], tmp_path)
+    assert "sorted" in refused(KINDS["classifier"], tmp_path)
 
 
 def test_a_size_that_is_stated_is_found_wherever_it_stands() -> None:

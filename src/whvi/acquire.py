@@ -137,7 +137,7 @@ def choose(
     if method not in METHODS:
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     if reference is not None and method != "variance":
-        raise ArgumentError(f"reference is for the method 'variance', not for {method!r}; leave it out")
+        raise ArgumentError(f"reference is for the method 'variance', not for {method!r}; omit it")
     of.check(pool)
     _check_count(count, of.count(pool))
     if method == "variance":
@@ -158,7 +158,7 @@ def highest(scores: Tensor, count: int) -> Tensor:
     if not isinstance(scores, Tensor):
         raise InputTypeError(f"scores must be a torch.Tensor, got {type(scores).__name__}; use torch.as_tensor")
     if scores.ndim != 1:
-        raise ShapeError(f"scores have shape {tuple(scores.shape)}, but one for each row is wanted: a shape (N,)")
+        raise ShapeError(f"scores must have shape (N,), one for each row, got {tuple(scores.shape)}")
     _check_count(count, len(scores))
     _check_scores(scores)
     return scores.argsort(descending=True, stable=True)[:count]
@@ -272,10 +272,10 @@ def _rows(functions: Functions) -> int:
 def _check_scores(scores: Tensor) -> None:
     """Of what is no number there is no highest."""
     if bad := int(scores.isnan().sum()):
-        raise ArgumentError(f"{bad} of {len(scores)} scores are NaN; see what the model gives for these rows")
+        raise ArgumentError(f"{bad} of {len(scores)} scores are NaN; check the output of the model for these rows")
 
 
 def _check_count(count: int, rows: int) -> None:
     """How many rows to choose, of so many."""
     if whole_number("count", count) > rows:
-        raise ArgumentError(f"count is {count}, but the pool has {rows} rows; choose no more than there are")
+        raise ArgumentError(f"count is {count}, but the pool has {rows} rows; choose at most that many")

@@ -1,4 +1,4 @@
-"""Numbers that a caller gives: checked in one place, with an error that says what came and is wanted."""
+"""Checks of numbers that a caller gives, with errors that state what was expected and what came."""
 
 from numbers import Integral, Real
 

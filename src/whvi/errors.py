@@ -26,7 +26,7 @@ class UnsupportedError(WhviError, RuntimeError):
 
 
 class InputTypeError(WhviError, TypeError):
-    """An argument is of the wrong Python type, such as an array where a tensor is wanted."""
+    """An argument is of the wrong Python type, such as an array instead of a tensor."""
 
 
 class MissingPackageError(WhviError, ModuleNotFoundError):

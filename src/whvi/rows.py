@@ -134,7 +134,7 @@ def check(x: object, name: str = "x") -> None:
     for part, tensor in found.items():
         _check_tensor(part, tensor)
     if not found:
-        raise InputTypeError(f"{name} has no tensor in it; convert numbers with torch.as_tensor")
+        raise InputTypeError(f"{name} has no tensor; convert numbers with torch.as_tensor")
     first, rows = next(iter(found)), len(next(iter(found.values())))
     for part, tensor in found.items():
         if len(tensor) != rows:
@@ -164,7 +164,7 @@ def _named(name: str, x: object, depth: int) -> Iterator[tuple[str, Tensor]]:
 
 def _check_tensor(name: str, x: Tensor) -> None:
     if x.is_complex():
-        raise DtypeError(f"{name} has dtype {x.dtype}, but inputs are real")
+        raise DtypeError(f"{name} has dtype {x.dtype}, but inputs must be real")
     if x.ndim == 0:
         raise ShapeError(f"{name} is a scalar, but its first axis must be rows; use x.reshape(1, 1)")
     if not x.is_floating_point() or not x.numel():

@@ -79,9 +79,9 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the page and for checkpoints.")
-    ] = Path("out/paper"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page and for checkpoints.")] = Path(
+        "out/paper"
+    ),
     processes: Annotated[int | None, typer.Option(help="Parallel jobs. Default: one per core.", min=1)] = None,
     threads: Annotated[
         int, typer.Option(help="Threads per process. Convolutional networks are faster with several.", min=1)
@@ -89,7 +89,9 @@ def reproduce(
     backend: Annotated[str, typer.Option(help="loky (processes of this machine), sequential, ray or dask.")] = "loky",
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Run only jobs with this word in their label: a method, a dataset, 2x128. Repeat it to combine words."),
+        typer.Option(
+            help="Run only jobs with this word in their label: a method, a dataset, 2x128. Repeat it to combine words."
+        ),
     ] = None,
 ) -> None:
     """Compute a table or figure of the paper: only the runs that are missing, in parallel.
@@ -166,7 +168,7 @@ def chosen(jobs: Sequence[Job], words: Sequence[str]) -> list[Job]:
     found = [job for job in jobs if all(f" {word} " in f" {job.label} " for word in words)]
     if not found:
         known = dict.fromkeys(word for job in jobs for word in job.label.split())
-        raise ArgumentError(f"no job has all of the words {' '.join(words)}; words of jobs are: {' '.join(known)}")
+        raise ArgumentError(f"no job has all words {' '.join(words)}; words of jobs are: {' '.join(known)}")
     return found
 
 
@@ -185,8 +187,8 @@ def with_data(jobs: Sequence[Job], store: "Store") -> list[Job]:
                 read(name)
         except WhviError as error:
             absent.add((read, name))
-            typer.echo(f"{name} is left out: {error}", err=True)
+            typer.echo(f"{name} is skipped: {error}", err=True)
     found = [job for job in jobs if missing.get(id(job)) not in absent]
     if jobs and not found:
-        raise ArgumentError("there are no data for any job, nor records; fetch the data, or put them into WHVI_DATA")
+        raise ArgumentError("no job has data or records; fetch the data, or copy them to WHVI_DATA")
     return found

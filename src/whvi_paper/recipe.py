@@ -42,7 +42,7 @@ _STEPS = {"mfg": 20_200, "mcd": 20_200, "nng": 10_100}
 def profile(name: str) -> Configuration:
     """The settings of a profile."""
     if name not in PROFILES:
-        raise ArgumentError(f"profile {name!r} is not known; use one of: {', '.join(PROFILES)}")
+        raise ArgumentError(f"profile {name!r} is unknown; use one of: {', '.join(PROFILES)}")
     return PROFILES[name]
 
 

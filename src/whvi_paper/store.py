@@ -162,7 +162,7 @@ def read(path: Path) -> dict[str, Record]:
 
 
 def _damaged(path: Path, number: int, what: str) -> ArgumentError:
-    return ArgumentError(f"line {number} of {path} {what}; delete it, and it is computed again")
+    return ArgumentError(f"line {number} of {path} {what}; delete it to compute it again")
 
 
 def check_results(results: Sequence[Results], count: int) -> None:

@@ -174,7 +174,7 @@ def natural_gradient_boosting(x: Array, y: Array, seed: int) -> Callable[[Array,
     try:
         from ngboost import NGBRegressor
     except ModuleNotFoundError as error:
-        raise MissingPackageError("this rival needs NGBoost; install it with: pip install 'whvi[rivals]'") from error
+        raise MissingPackageError("this method needs NGBoost; install it with: pip install 'whvi[rivals]'") from error
     model = NGBRegressor(verbose=False, random_state=seed).fit(x, y)
 
     def say(test_x: Array, test_y: Array) -> Forecast:

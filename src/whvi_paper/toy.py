@@ -126,7 +126,7 @@ def network(method: str) -> nn.Sequential:
     [1540, 4140]
     """
     if method not in METHODS:
-        raise ArgumentError(f"method {method!r} is not known; use one of: {', '.join(METHODS)}")
+        raise ArgumentError(f"method {method!r} is unknown; use one of: {', '.join(METHODS)}")
     hidden, last = METHODS[method]
     return nn.Sequential(Times(INPUT_SCALE), hidden(1, WIDTH), Cosine(), hidden(WIDTH, WIDTH), Cosine(), last(WIDTH, 1))
 

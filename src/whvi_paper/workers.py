@@ -132,7 +132,7 @@ def _loky(tasks: Sequence[WorkItem], processes: int) -> Outcomes:
                 else:
                     again.append(task)
         finally:
-            with warnings.catch_warnings(action="ignore"):  # that tasks were stopped, which is what was wanted
+            with warnings.catch_warnings(action="ignore"):  # that tasks were stopped, as intended
                 found.close()
         waiting = list(left.values())
 
@@ -207,7 +207,7 @@ BACKENDS = tuple(_BACKENDS)
 def check_backend(backend: str) -> None:
     """Refuse a backend that there is not, or whose package is not installed."""
     if backend not in _BACKENDS:
-        raise ArgumentError(f"backend {backend!r} is not known; use one of: {', '.join(BACKENDS)}")
+        raise ArgumentError(f"backend {backend!r} is unknown; use one of: {', '.join(BACKENDS)}")
     if backend in ("ray", "dask") and find_spec("ray" if backend == "ray" else "distributed") is None:
         raise MissingPackageError(f"the backend {backend} needs its extra: pip install 'whvi[distributed]'")
 

@@ -157,8 +157,8 @@ def _kind_from(entry: Mapping[str, Any]) -> Kind:
     if values.keys() != names:
         raise KeyError(f"{cls.kind} has {', '.join(sorted(names))}")
     if not all(_VALUES[field.type](values[field.name]) for field in fields(cls)):
-        raise TypeError(f"{cls.kind} {entry['name']!r:.60} has a value of a wrong type")
+        raise TypeError(f"{cls.kind} {entry['name']!r:.60} has a value of the wrong type")
     if "form" in names and values["form"] not in _FORMS[cls]:
-        raise KeyError(f"{cls.kind} {entry['name']!r:.60} is written in an unknown way")
+        raise KeyError(f"{cls.kind} {entry['name']!r:.60} has an unknown format")
     kind: Kind = cls(**values)
     return kind

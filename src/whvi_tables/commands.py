@@ -71,11 +71,11 @@ def fit(
         fitted = fit_table(read_table(data), settings, say, progress=Console(stderr=True).is_terminal)
         write_report = folder.save(fitted, settings.out, force)
         _show_metrics(console, fitted)
-        say(f"Model:   {settings.out}  (learned from the training rows only)")
+        say(f"Model:   {settings.out}  (trained on the training rows only)")
         try:
             write_report(report.page(fitted, settings, data.name))
         except Exception as error:  # of whatever kind: what took long is saved
-            say(f"Report:  none; it could not be drawn ({type(error).__name__}: {error}), but the model is whole")
+            say(f"Report:  none; it could not be written ({type(error).__name__}: {error}), but the model is complete")
             raise typer.Exit(BAD_NEWS) from error
         say(f"Report:  {settings.out / folder.REPORT}")
         end = "".join(data.suffixes[-2:] if data.suffix == ".gz" else data.suffixes[-1:])
@@ -143,7 +143,7 @@ def friendly() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("whvi: interrupted; nothing is half-written", err=True)
+        typer.echo("whvi: interrupted; no file is partly written", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -63,7 +63,7 @@ def fit_table(table: Table, settings: Settings, say: Callable[[str], None], prog
     known = frame[has_target(frame[name], style)]
     lost = len(frame) - len(known)
     if lost:
-        say(f"{lost:,} of {len(frame):,} rows have no {name} and are left out.")
+        say(f"{lost:,} of {len(frame):,} rows have no {name} and are dropped.")
     target = read_target(known[name], settings.task, style)
     other = next(task for task in Task if task is not target.task)
     hint = f" If that is wrong: --task {other}" if target.either else ""
@@ -75,9 +75,11 @@ def fit_table(table: Table, settings: Settings, say: Callable[[str], None], prog
     tell_columns(columns, say)
     options = settings.for_estimator()
     if target.task is Task.CLASSIFICATION and options.pop("noise", None):
-        raise ArgumentError("noise is a setting of a regression, but this is a classification; leave it out")
+        raise ArgumentError("noise is a setting of a regression, but this is a classification; omit it")
     estimator = ESTIMATORS[target.task](**options, verbose=progress)
-    say(f"Learning from {int((~held).sum()):,} rows, {len(columns.features)} features; {int(held.sum()):,} rows judge.")
+    say(
+        f"Training on {int((~held).sum()):,} rows, {len(columns.features)} features; {int(held.sum()):,} rows held out."
+    )
     estimator.fit(columns.matrix(inputs[~held]).values, target.values[~held])
     estimator.set_params(verbose=False)
     unseen = columns.matrix(inputs[held])
@@ -109,7 +111,7 @@ def check_names(frame: DataFrame, settings: Settings) -> None:
         if name not in frame.columns:
             raise ArgumentError(f"the table has no column {name!r} to drop; it has {there:.300}")
     if settings.target in settings.drop:
-        raise ArgumentError(f"{settings.target!r} is the target and cannot be dropped; choose one of the two")
+        raise ArgumentError(f"{settings.target!r} is the target and cannot be dropped; choose one of them")
 
 
 def judge_numbers(

@@ -75,11 +75,11 @@ def load(folder: Path) -> Model:
 
 def _load(folder: Path) -> Model:
     if not folder.is_dir():
-        raise CheckpointError(f"{folder} is not a folder; give one that whvi fit wrote")
+        raise CheckpointError(f"{folder} is not a folder; pass a folder that whvi fit wrote")
     path = folder / COLUMNS
     if not path.is_file():
         raise CheckpointError(
-            f"{folder} holds no {COLUMNS}, so it is no whole model; give a folder that whvi fit wrote"
+            f"{folder} has no {COLUMNS}, so it is not a complete model; pass a folder that whvi fit wrote"
         )
     if (size := path.stat().st_size) > manifest.LIMIT:
         raise CheckpointError(
@@ -91,7 +91,7 @@ def _load(folder: Path) -> Model:
         version = _check(path, found, seal)
         task, columns = Task(found["task"]), Columns.from_json(found["columns"])
         if not isinstance(target := found["target"], str):
-            raise ArgumentError(f"its target is {target!r:.40}, which is no name")
+            raise ArgumentError(f"its target must be a name, got {target!r:.40}")
     except (ArgumentError, ValueError, KeyError) as error:
         if isinstance(error, CheckpointError):
             raise
@@ -140,12 +140,12 @@ def _sealed(model: Model) -> bytes:
 
 def _check(path: Path, found: Any, seal: str | None) -> int:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise CheckpointError(f"{path} is not of a model that whvi fit wrote; give another folder")
+        raise CheckpointError(f"{path} does not belong to a model of whvi fit; pass another folder")
     version = found.get("version")
     if isinstance(version, int) and version > VERSION:
         raise CheckpointError(f"{path} was written by a later whvi (version {version}, this reads {VERSION}); upgrade")
     if manifest.digest(canonical.dump(found)) != seal:
-        raise CheckpointError(f"{path} is damaged: its sha256 is not the one it states; {ADVICE}")
+        raise CheckpointError(f"{path} is damaged: its sha256 differs from the stated one; {ADVICE}")
     if version not in (WITHOUT_MANIFEST, VERSION):
         raise CheckpointError(f"{path} is of version {version!r:.20}, which is none of whvi; {ADVICE}")
     return int(version)

@@ -128,7 +128,7 @@ class Measured(Kind):
     @property
     def said(self) -> str:
         """How it is read and used, and what happens to missing values."""
-        missing = f"missing: {self.shown_median} and a mark of its own" if self.missing else ""
+        missing = f"missing: {self.shown_median} and a column that marks them" if self.missing else ""
         return "; ".join(part for part in (self.written, self.used, missing) if part) or "as it is"
 
     @property

@@ -176,7 +176,7 @@ def _check_unpacked(path: Path) -> None:
                         "usual table; unpack it yourself if it is one"
                     )
     except (EOFError, OSError, zlib.error) as error:
-        raise ArgumentError(f"{path} cannot be unpacked ({error}); copy it again") from error
+        raise ArgumentError(f"{path} cannot be decompressed ({error}); copy it again") from error
 
 
 def _read_parquet(path: Path) -> DataFrame:

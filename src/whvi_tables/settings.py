@@ -60,14 +60,14 @@ def settle(options: Mapping[str, Any], config: Path | None = None) -> Settings:
     written = {} if config is None else {name: (value, f"{name} in {config}") for name, value in _read(config).items()}
     found = written | said
     if "target" not in found:
-        raise ArgumentError("no target was given; name the column to predict with --target, or in a --config file")
+        raise ArgumentError("no target was given; pass the column to predict with --target, or in a --config file")
     return Settings(**{name: _READERS[name](value, place) for name, (value, place) in found.items()})
 
 
 def _read(path: Path) -> dict[str, Any]:
     """The keys of a file, all of them known."""
     if not path.is_file():
-        raise ArgumentError(f"--config {path} is not a file; give one in TOML, with lines such as: steps = 2000")
+        raise ArgumentError(f"--config {path} is not a file; pass a TOML file, with lines such as: steps = 2000")
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # of TOML, or of UTF-8

@@ -68,7 +68,7 @@ def read_target(values: Series, task: Task | None = None, style: Style = PLAIN) 
     if guess is Task.CLASSIFICATION and not truth.isna().any():  # True and true are one class: the usual spelling
         labels = truth.map(labels.groupby(truth).agg(lambda spelled: spelled.mode().iloc[0]))
     if labels.nunique() == 1:
-        raise ArgumentError(f"the target {name} is {labels.iloc[0][:40]!r} in every row, so there is nothing to learn")
+        raise ArgumentError(f"the target {name} is {labels.iloc[0][:40]!r} in every row; choose a target that varies")
     strange = labels[np.isnan(found)]
     many = 2 * labels.nunique() > len(labels)
     if guess is Task.CLASSIFICATION:

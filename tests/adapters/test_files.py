@@ -136,7 +136,7 @@ def test_other_mistakes_are_named(tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
         (lambda: load_adapter(adapted, tmp_path / "a"), "'default' already"),
         (lambda: load_adapter(model(), tmp_path / "b"), "not of an adapter"),
-        (lambda: load_adapter(model(), tmp_path / "c"), "holds no checkpoint"),
+        (lambda: load_adapter(model(), tmp_path / "c"), "has no checkpoint"),
         (lambda: save_adapter(adapted, tmp_path / "b"), "of another kind"),
         (lambda: save_adapter(adapted, tmp_path / "d", name="none"), "no adapter 'none'"),
         (lambda: save_adapter(model(), tmp_path / "d"), "has no adapters"),

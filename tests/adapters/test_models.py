@@ -88,14 +88,14 @@ BAD: dict[str, tuple[Any, str]] = {
     "no match": (lambda m: adapt(m, rule=nn.Conv2d), "nothing in this model can be adapted"),
     "no layer": (lambda m: adapt(nn.ReLU()), "it has no linear layers"),
     "no such name": (lambda m: adapt(m, rule="layers.7"), "no module of this model is called 'layers.7'"),
-    "a module from the rule": (lambda m: adapt(m, rule=lambda n, _: nn.Linear(1, 1)), "gives a bool"),
+    "a module from the rule": (lambda m: adapt(m, rule=lambda n, _: nn.Linear(1, 1)), "must return a bool"),
     "twice": (lambda m: adapt(adapt(m).model), "has an adapter 'default' already"),
     "a part": (lambda m: (adapt(m[0]), adapt(m, name="b")), "a part of this model"),
     "the whole": (lambda m: (adapt(m), adapt(m[0], name="b")), "a part of this model"),
     "no adapter": (lambda m: use(m, "one"), "has no adapters"),
     "no adapters to unload": (lambda m: unload(m), "has no adapters"),
     "no such adapter": (lambda m: use(adapt(m).model, "one"), "no adapter 'one'; it has 'default'"),
-    "no name": (lambda m: adapt(m, name=""), "name must be a string"),
+    "no name": (lambda m: adapt(m, name=""), "name must be a non-empty string"),
     "no model": (lambda m: adapt(3), "must be a torch.nn.Module"),
     "spread": (lambda m: adapt(m, spread=0.0), "spread"),
     "terms": (lambda m: adapt(m, terms=0), "terms"),
@@ -137,7 +137,7 @@ class Pair(nn.Linear):
 
 
 def test_an_output_that_is_no_tensor_is_named() -> None:
-    with pytest.raises(UnsupportedError, match="this Pair gave a tuple"):
+    with pytest.raises(UnsupportedError, match="this Pair returned a tuple"):
         adapt(Pair(16, 16)).model(torch.randn(2, 16))
 
 

@@ -79,7 +79,7 @@ def test_weights_of_each_head_and_one_sequence() -> None:
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
     with pytest.raises(ShapeError, match="three axes"):
         attention(query[None], key, value)
-    with pytest.raises(ShapeError, match="give the mask"):
+    with pytest.raises(ShapeError, match="pass the mask"):
         attention(query, key, value, is_causal=True)
 
 

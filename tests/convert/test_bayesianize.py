@@ -369,7 +369,7 @@ def test_a_rule_may_answer_with_numpys_truth() -> None:
 def test_a_model_without_numbers_starts_from_the_prior(make: Callable[[], nn.Module]) -> None:
     with torch.device("meta"):
         model = make()
-    with pytest.raises(ArgumentError, match=r"meta device.*leave init out"):
+    with pytest.raises(ArgumentError, match=r"meta device.*omit init"):
         bayesianize(model, init="pretrained")
     bayesian = bayesianize(model).model
     assert all(parameter.is_meta for parameter in bayesian.parameters())

@@ -133,14 +133,14 @@ def edited(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     [
         (lambda recipe: recipe.update(version=2), "upgrade whvi"),
         (lambda recipe: recipe.update(format="other"), "no model that"),
-        (lambda recipe: recipe.pop("conversions"), "does not suit this model"),
+        (lambda recipe: recipe.pop("conversions"), "does not fit this model"),
         (lambda recipe: recipe["conversions"][0].update(layers=["9"]), "no module '9'"),
         (lambda recipe: recipe["conversions"][0].update(layers=["0"]), "another one .missing in the file: 1.bias"),
-        (lambda recipe: recipe["conversions"][0]["options"].update(terms=10**9), "would have .* numbers, but there"),
-        (lambda recipe: recipe["conversions"][0]["options"].update(posterior="low_rank:1000000"), "would have"),
-        (lambda recipe: recipe["conversions"][0]["options"].update(posterior="none"), "does not suit this model"),
-        (lambda recipe: recipe["conversions"][0]["options"].update(other=1), "does not suit this model"),
-        (lambda recipe: recipe["conversions"][0]["options"].update(prior_variance={}), "no prior"),
+        (lambda recipe: recipe["conversions"][0]["options"].update(terms=10**9), "needs .* numbers, but the file has"),
+        (lambda recipe: recipe["conversions"][0]["options"].update(posterior="low_rank:1000000"), "needs"),
+        (lambda recipe: recipe["conversions"][0]["options"].update(posterior="none"), "does not fit this model"),
+        (lambda recipe: recipe["conversions"][0]["options"].update(other=1), "does not fit this model"),
+        (lambda recipe: recipe["conversions"][0]["options"].update(prior_variance={}), "not a prior"),
     ],
 )
 def test_a_forged_recipe_is_refused(saved: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
@@ -165,7 +165,7 @@ def test_a_damaged_folder_is_refused(saved: Path, name: str) -> None:
     ("model", "message"),
     [
         (lambda: nn.Sequential(nn.Linear(32, 32)), "no module '1'"),
-        (lambda: nn.Sequential(nn.Linear(32, 64), nn.Linear(64, 32)), "would have|of another shape"),
+        (lambda: nn.Sequential(nn.Linear(32, 64), nn.Linear(64, 32)), "needs|of another shape"),
         (lambda: small().double(), "of another dtype"),
         (lambda: nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(2, 2)), "missing in the file: 2.bias"),
     ],

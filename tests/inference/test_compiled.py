@@ -135,7 +135,7 @@ def test_an_optimizer_of_groups_of_its_own_is_refused() -> None:
     def grouped(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
         return torch.optim.SGD([{"params": parameters, "lr": lr}, {"params": [nn.Parameter(torch.zeros(1))]}], lr=lr)
 
-    with pytest.raises(UnsupportedError, match="takes the parameter groups it is given"):
+    with pytest.raises(UnsupportedError, match="accept the parameter groups"):
         alone(start("normalised"), 2, compile=True, algorithm=SVI(optimizer=grouped))
 
 

@@ -190,7 +190,7 @@ ONE = whvi_network()
     ("call", "error", "message"),
     [
         (lambda: run(members=0), ArgumentError, "members must be at least 1, got 0"),
-        (lambda: run(ONE), InputTypeError, "make_model must be a function that makes a model, got Sequential"),
+        (lambda: run(ONE), InputTypeError, "make_model must be a function that returns a model, got Sequential"),
         (lambda: run(lambda: 3), InputTypeError, "model must be a torch.nn.Module, got int"),
         (lambda: run(lambda: ONE), ArgumentError, "a model and a likelihood of its own"),
         (lambda: run(likelihood=[Gaussian()] * 8), InputTypeError, "likelihood must be one of .*got list"),

@@ -106,7 +106,7 @@ def test_the_callers_generator_is_left_alone() -> None:
 
 def test_a_loader_transforms_its_own_rows() -> None:
     loader = DataLoader(TensorDataset(*DATA), batch_size=6)
-    with pytest.raises(WhviError, match="transform is for tensors; let the DataLoader's dataset transform its own"):
+    with pytest.raises(WhviError, match="transform needs tensors; transform rows in the dataset"):
         fit(WHVILinear(3, 1), Gaussian(), loader, steps=2, transform=Jitter())
 
 

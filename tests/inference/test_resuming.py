@@ -94,7 +94,7 @@ def test_two_runs_do_not_share_a_folder(data: Data, tmp_path: Path) -> None:
     run = partial(fit, data=data, steps=5, checkpoint=tmp_path / "new" / "folder")
 
     def start_another(moment: Moment) -> None:
-        with pytest.raises(WhviError, match=r"another run is at work in .*folder; wait"):
+        with pytest.raises(WhviError, match=r"another run is using .*folder; wait"):
             run(network(), Gaussian())
 
     run(network(), Gaussian(), callback=start_another, callback_every=2)

@@ -405,7 +405,7 @@ def test_minibatches_of_fit_leave_the_spread_right() -> None:
 def test_bad_calls_of_fit_are_explained() -> None:
     x, y = torch.randn(20, 3), torch.randn(20, 1)
     stopping = EarlyStopping("elbo")
-    with pytest.raises(UnsupportedError, match="no best place"):
+    with pytest.raises(UnsupportedError, match="no best step"):
         fit(nn.Linear(3, 1), Gaussian(), (x, y), steps=9, algorithm=SGHMC(burn_in=1, thin=1), callbacks=[stopping])
     with pytest.raises(DtypeError, match="float32 or float64"):
         SGHMC().init(nn.Linear(3, 1).bfloat16(), Gaussian(), 20)

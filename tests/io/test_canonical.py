@@ -119,7 +119,7 @@ def test_depth_has_one_limit_for_both_ways() -> None:
 def test_value_that_holds_itself_is_refused() -> None:
     value: dict[str, object] = {}
     value["self"] = value
-    with pytest.raises(ArgumentError, match="holds itself"):
+    with pytest.raises(ArgumentError, match="contains itself"):
         canonical.dump(value)
 
 

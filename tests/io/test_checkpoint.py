@@ -193,14 +193,14 @@ def test_absent_and_empty_folders_have_no_checkpoint(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "absent", str(tmp_path / "a" / "b")):
         assert checkpoint.steps(folder) == []
         assert checkpoint.latest(folder) is None
-        with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        with pytest.raises(CheckpointError, match="has no checkpoint"):
             checkpoint.load(folder)
 
 
 def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for call in (checkpoint.steps, checkpoint.latest, checkpoint.load):
-        with pytest.raises(CheckpointError, match="a folder is wanted"):
+        with pytest.raises(CheckpointError, match="must be a folder"):
             call(tmp_path / "file")
 
 
@@ -369,7 +369,7 @@ def test_bad_arguments_are_refused_before_anything_is_written(
 def test_state_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest, "LIMIT", 1000)
     checkpoint.save(tmp_path, 1, {}, {"x": "a" * 500})
-    with pytest.raises(ArgumentError, match="over 1000; put large parts in the tensors"):
+    with pytest.raises(ArgumentError, match="over 1000; put large parts into the tensors"):
         checkpoint.save(tmp_path, 2, {}, {"x": "a" * 1000})
     assert names(tmp_path) == pair(1)
     monkeypatch.setattr(manifest, "LIMIT", 500)
@@ -379,14 +379,14 @@ def test_state_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
     with alone(tmp_path / "new"):
-        with pytest.raises(CheckpointError, match="another run is at work"), alone(tmp_path / "new"):
+        with pytest.raises(CheckpointError, match="another run is using"), alone(tmp_path / "new"):
             pass
         with alone(tmp_path / "other"):
             pass
     with alone(tmp_path / "new"):
         assert list((tmp_path / "new").iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(CheckpointError, match="a folder is wanted"), alone(tmp_path / "file"):
+    with pytest.raises(CheckpointError, match="must be a folder"), alone(tmp_path / "file"):
         pass
 
 

@@ -51,8 +51,8 @@ def link(path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: (path / "a.txt").write_text("other"), "a.txt is not the file"),
-        (lambda path: (path / "a.txt").write_text("other, longer"), "a.txt is not the file"),
+        (lambda path: (path / "a.txt").write_text("other"), "a.txt differs"),
+        (lambda path: (path / "a.txt").write_text("other, longer"), "a.txt differs"),
         (lambda path: (path / "deep/b.txt").unlink(), "not complete: deep/b.txt is missing"),
         (lambda path: (path / "deep/c.txt").write_text(""), "mixes two models: deep/c.txt"),
         (lambda path: (path / folder.NAME).unlink(), "not complete: manifest.json is missing"),
@@ -62,7 +62,7 @@ def link(path: Path, name: str) -> None:
         (lambda path: (path / folder.NAME).write_bytes(b'{"a":1,"a":2}'), "is damaged"),
         (lambda path: (path / folder.NAME).write_bytes(b"{}"), "not a manifest"),
         (lambda path: (path / folder.NAME).write_bytes(b"[]"), "not a manifest"),
-        (lambda path: link(path, "a.txt"), "a.txt is not a regular file"),
+        (lambda path: link(path, "a.txt"), "a.txt must be a regular file"),
         (lambda path: link(path, "deep"), "not complete: deep/b.txt"),
         (lambda path: link(path, folder.NAME), "a regular file"),
         (lambda path: reseal(path, lambda found: found.update(version=2)), "later whvi"),
@@ -82,7 +82,7 @@ def test_any_change_is_seen(damage: Callable[[Path], object], message: str, tmp_
 
 def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     place = write(tmp_path / "place", "old")
-    with pytest.raises(CheckpointError, match="has come into being meanwhile"):
+    with pytest.raises(CheckpointError, match="was created by another process"):
         folder.put(write(tmp_path / "new", "new"), place)
     assert content(place) == "old"
     folder.put(tmp_path / "new", place, replace=True)
@@ -96,11 +96,11 @@ def test_a_file_is_added_to_the_folder_that_it_belongs_to(tmp_path: Path) -> Non
     manifest = (one / folder.NAME).read_bytes()
     folder.add(one, "report", "of one", manifest)
     assert content(one) == "one"
-    with pytest.raises(CheckpointError, match="two has been replaced meanwhile; report is not written"):
+    with pytest.raises(CheckpointError, match="two was replaced by another process; report is not written"):
         folder.add(two, "report", "of one", manifest)
     assert not (two / "report").exists()
     (one / "report").write_text("other")
-    with pytest.raises(CheckpointError, match="report is not the file that it was"):
+    with pytest.raises(CheckpointError, match="report differs from the manifest"):
         folder.check(one)
 
 
@@ -148,12 +148,12 @@ def test_writers_take_turns_and_readers_are_not_disturbed(tmp_path: Path) -> Non
 
 
 def test_a_place_is_held_by_one_at_a_time(tmp_path: Path) -> None:
-    with turn(tmp_path / "place"), pytest.raises(CheckpointError, match=r"another run is at work in .*place"):
+    with turn(tmp_path / "place"), pytest.raises(CheckpointError, match=r"another run is using .*place"):
         turn(tmp_path / "place", wait=0.05).__enter__()
     with turn(tmp_path / "place", wait=0.0):
         pass
     assert list(tmp_path.iterdir()) == []
-    with alone(tmp_path / "folder"), pytest.raises(CheckpointError, match="another run is at work"):
+    with alone(tmp_path / "folder"), pytest.raises(CheckpointError, match="another run is using"):
         alone(tmp_path / "folder", wait=0.05).__enter__()
 
 

@@ -111,7 +111,7 @@ def test_a_number_that_needs_padding_is_told_once() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ArgumentError, match="posterior 'vi' is not known; use one of: mean-field, full"):
+    with pytest.raises(ArgumentError, match="posterior 'vi' is unknown; use one of: mean-field, full"):
         RandomFeatureGP(2, 64, posterior="vi")
     with pytest.raises(ArgumentError, match="no rows"):
         whvi.fit(RandomFeatureGP(2, 64), Gaussian(), (torch.zeros(0, 2), torch.zeros(0, 1)), steps=1)

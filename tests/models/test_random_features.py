@@ -100,8 +100,8 @@ def test_features_are_saved_with_the_model(projection: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"kernel": "matern"}, ArgumentError, "kernel 'matern' is not known; use one of: rbf, arccosine"),
-        ({"projection": "dct"}, ArgumentError, "projection 'dct' is not known; use one of: gaussian, orthogonal"),
+        ({"kernel": "matern"}, ArgumentError, "kernel 'matern' is unknown; use one of: rbf, arccosine"),
+        ({"projection": "dct"}, ArgumentError, "projection 'dct' is unknown; use one of: gaussian, orthogonal"),
         ({"lengthscale": [1.0, 2.0]}, ShapeError, r"shape \(2,\); give one number, or one for each of 3 inputs"),
         ({"lengthscale": -1.0}, ArgumentError, "must be positive and finite"),
         ({"variance": 0.0}, ArgumentError, "must be positive and finite"),

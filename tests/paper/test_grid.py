@@ -52,7 +52,7 @@ def test_profiles_differ_in_length_alone() -> None:
     assert not names[0] & names[1]
     assert not names[1] & names[2]
     assert [max(one["steps"] for job in jobs for one in job.inputs) for jobs in (quick, smoke)] == [2000, 20]
-    with pytest.raises(ArgumentError, match="'long' is not known; use one of: recipe, paper, quick, smoke"):
+    with pytest.raises(ArgumentError, match="'long' is unknown; use one of: recipe, paper, quick, smoke"):
         make("long")
 
 

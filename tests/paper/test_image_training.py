@@ -66,9 +66,9 @@ def test_a_network_left_to_itself_has_the_settings_of_the_exhibit() -> None:
 
 def test_mistakes_in_settings_are_named() -> None:
     model = sketch("whvi")
-    with pytest.raises(ArgumentError, match="schedule 'cosine' is not known; use one of: one-cycle, constant"):
+    with pytest.raises(ArgumentError, match="schedule 'cosine' is unknown; use one of: one-cycle, constant"):
         algorithm(model, complete(model, {"schedule": "cosine"}), 10)
-    with pytest.raises(ArgumentError, match="precision 'fp8' is not known; use one of: auto, full, bf16"):
+    with pytest.raises(ArgumentError, match="precision 'fp8' is unknown; use one of: auto, full, bf16"):
         complete(model, {"precision": "fp8"})
 
 

@@ -65,10 +65,10 @@ def test_alone_it_lists_the_exhibits(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["tabel"], "exhibit 'tabel' is not known; use one of: "),
-        ([NAME, "--profile", "long"], "profile 'long' is not known; use one of: recipe, paper, quick, smoke"),
-        ([NAME, "--backend", "slurm"], "backend 'slurm' is not known; use one of: loky, sequential, ray, dask"),
-        ([NAME, "--only", "job", "--only", "9"], "no job has all of the words job 9; words of jobs are: job 0 1 2 3"),
+        (["tabel"], "exhibit 'tabel' is unknown; use one of: "),
+        ([NAME, "--profile", "long"], "profile 'long' is unknown; use one of: recipe, paper, quick, smoke"),
+        ([NAME, "--backend", "slurm"], "backend 'slurm' is unknown; use one of: loky, sequential, ray, dask"),
+        ([NAME, "--only", "job", "--only", "9"], "no job has all words job 9; words of jobs are: job 0 1 2 3"),
     ],
 )
 def test_mistake_is_told_in_one_line(terminal: Terminal, arguments: list[str], words: str) -> None:
@@ -116,7 +116,7 @@ def test_only_takes_whole_words_and_names_of_several() -> None:
     ):
         assert [job.label for job in chosen(jobs, words)] == expected
     for words in (["drive 2x6"], ["whv"], ["whvi", "S_opt"]):
-        with pytest.raises(ArgumentError, match="no job has all of the words"):
+        with pytest.raises(ArgumentError, match="no job has all words"):
             chosen(jobs, words)
 
 
@@ -169,7 +169,7 @@ def test_absent_data_are_left_out_with_the_reason(terminal: Terminal, monkeypatc
     use(monkeypatch, absent)
     assert terminal(NAME, *SEQUENTIAL) == 2
     assert terminal.err.splitlines()[0] == "absent is left out: it is nowhere"
-    assert "no data for any job" in terminal.err
+    assert "no job has data" in terminal.err
     use(
         monkeypatch,
         absent,

@@ -271,7 +271,7 @@ def test_unknown_backend_and_missing_package_are_told_before_work(
     go: Callable[..., Summary], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked()
-    with pytest.raises(ArgumentError, match="'slurm' is not known; use one of: loky, sequential, ray, dask"):
+    with pytest.raises(ArgumentError, match="'slurm' is unknown; use one of: loky, sequential, ray, dask"):
         go([make(asked, 0)], "slurm")
     monkeypatch.setattr(workers, "find_spec", lambda name: None)
     for backend in ("ray", "dask"):

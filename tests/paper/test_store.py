@@ -91,7 +91,7 @@ def test_damaged_record_is_an_error_that_names_the_line(store: Store, damage: An
     lines[first] = damage(lines[first])
     path.write_bytes("".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
     for look in (lambda: read(path), lambda: store.missing(JOB), lambda: store.records([JOB])):
-        with pytest.raises(ArgumentError, match="delete it, and it is computed again") as error:
+        with pytest.raises(ArgumentError, match="delete it to compute it again") as error:
             look()
         assert re.search(rf"line [123] of {path} ", str(error.value))
     store.keep(JOB, INPUTS[2:], RESULTS[2:], wall=1.0, cpu=1.0)

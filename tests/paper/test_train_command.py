@@ -69,14 +69,14 @@ def test_trains_measures_and_goes_on(terminal: Terminal, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("nonsense",), "model 'nonsense' is not known; use one of: alexnet"),
-        (("simple-cnn", "--treatment", "nonsense"), "treatment 'nonsense' is not known; use one of: dense, "),
+        (("nonsense",), "model 'nonsense' is unknown; use one of: alexnet"),
+        (("simple-cnn", "--treatment", "nonsense"), "treatment 'nonsense' is unknown; use one of: dense, "),
         (
             ("simple-cnn", "--treatment", "mcd+nng", "--precision", "bf16"),
             "noisy K-FAC, which trains this model, has no ",
         ),
-        (("simple-cnn", "--schedule", "nonsense"), "--schedule 'nonsense' is not known; use one of: one-cycle"),
-        (("simple-cnn", "--precision", "nonsense"), "--precision 'nonsense' is not known; use one of: auto"),
+        (("simple-cnn", "--schedule", "nonsense"), "--schedule 'nonsense' is unknown; use one of: one-cycle"),
+        (("simple-cnn", "--precision", "nonsense"), "--precision 'nonsense' is unknown; use one of: auto"),
         (("simple-cnn", "--data", "nonsense"), "dataset 'nonsense' is not known; did you mean "),
         (("simple-cnn", "--data", "yacht"), "yacht has no images; use one of: cifar10"),
         (("simple-cnn", "--epochs", "0"), "--epochs must be 1 or more, got 0"),

@@ -205,5 +205,5 @@ def test_long_runs_are_compiled(method: str, compiled: bool, tmp_path: Path, mon
 
 @pytest.mark.parametrize("call", [lambda: network("vi", 1, 1, 1, 1), lambda: recipe.profile("vi")])
 def test_unknown_names_are_answered_with_the_known(call: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match="'vi' is not known; use one of: "):
+    with pytest.raises(ValueError, match="'vi' is unknown; use one of: "):
         call()

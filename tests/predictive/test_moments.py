@@ -192,7 +192,7 @@ def test_what_would_be_wrong_is_refused() -> None:
             moments_of(model, X)
     with pytest.raises(ShapeError, match="positions"):
         moments_of(nn.Sequential(layer), X.unsqueeze(1))
-    for options, error in (({"method": "mean"}, "'samples' or 'moments'"), ({"draws": "example"}, "draws nothing")):
+    for options, error in (({"method": "mean"}, "'samples' or 'moments'"), ({"draws": "example"}, "has no draws")):
         with pytest.raises(ArgumentError, match=error):
             predict(layer, X, **{"method": "moments", **options})
     with pytest.raises(InputTypeError, match="class"):

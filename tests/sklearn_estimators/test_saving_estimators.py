@@ -86,7 +86,7 @@ def test_a_damaged_file_is_an_error(suffix: str, tmp_path: Path) -> None:
 
 
 def test_folders_of_other_things_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+    with pytest.raises(CheckpointError, match="has no checkpoint"):
         WHVIRegressor.load(tmp_path / "absent")
     ESTIMATORS["truth"]().save(tmp_path / "classifier")
     with pytest.raises(CheckpointError, match=r"WHVIClassifier\.load"):

@@ -31,7 +31,7 @@ def test_numbers_from_fit_to_predict(run: Run, tables: Path, diabetes: pd.DataFr
     done = run("fit", "gaps.csv", "--target", "progression", "--drop", "s6", *QUICK)
     assert done.code == 0, done
     for words in (
-        "5 of 200 rows have no progression and are left out.",
+        "5 of 200 rows have no progression and are dropped.",
         "Task: regression of progression (numbers,",
         "sex: category, one-hot of 3: (missing), female, male",
         "bmi: number, missing: median",
@@ -40,10 +40,10 @@ def test_numbers_from_fit_to_predict(run: Run, tables: Path, diabetes: pd.DataFr
         "s6: dropped, dropped by --drop",
         "visit: date",
         "smoker: boolean",
-        "Learning from 156 rows",
+        "Training on 156 rows",
         "39 held-out rows",
         "coverage of 90 % intervals",
-        "learned from the training rows only",
+        "trained on the training rows only",
     ):
         assert words in done.out
     assert run("predict", "model", "diabetes.csv", "-o", "out.csv").code == 0
@@ -165,7 +165,7 @@ def test_interrupt_is_one_line_and_leaves_nothing(run: Run, tables: Path, monkey
 
     monkeypatch.setattr(WHVIRegressor, "fit", interrupted)
     done = run("fit", "diabetes.csv", "--target", "progression")
-    assert (done.code, done.err) == (130, "whvi: interrupted; nothing is half-written\n")
+    assert (done.code, done.err) == (130, "whvi: interrupted; no file is partly written\n")
     assert sorted(tables.iterdir()) == before
 
 

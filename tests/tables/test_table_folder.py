@@ -135,9 +135,9 @@ def only(path: Path, pattern: str) -> Path:
     ("damage", "message"),
     [
         (lambda model: cut(model / "columns.json"), "columns.json is damaged"),
-        (lambda model: (model / "columns.json").write_text('{"a":1}'), "not of a model that whvi fit wrote"),
-        (lambda model: (model / "columns.json").write_text("[]"), "not of a model that whvi fit wrote"),
-        (lambda model: (model / "columns.json").unlink(), "holds no columns.json"),
+        (lambda model: (model / "columns.json").write_text('{"a":1}'), "does not belong to a model"),
+        (lambda model: (model / "columns.json").write_text("[]"), "does not belong to a model"),
+        (lambda model: (model / "columns.json").unlink(), "has no columns.json"),
         (lambda model: reseal(model / "columns.json", version=3), "written by a later whvi"),
         (lambda model: reseal(model / "columns.json", task="ranking"), "is damaged: 'ranking'"),
         (lambda model: reseal(model / "columns.json", task="classification"), "WHVIRegressor"),
@@ -157,14 +157,14 @@ def test_damaged_folder_is_one_line(model: Path, damage: Callable[[Path], None],
     with pytest.raises(CheckpointError, match=message) as caught:
         folder.load(model)
     assert "\n" not in str(caught.value)
-    assert re.search("; (restore it from a copy, or fit again|give .*|upgrade)$", str(caught.value))
+    assert re.search("; (restore it from a copy, or fit again|pass .*|upgrade)$", str(caught.value))
 
 
 def test_flipped_bit_of_the_columns_is_seen(model: Path) -> None:
     path = model / "columns.json"
     text = path.read_text()
     path.write_text(text.replace('"Ulm"', '"Elm"'))
-    with pytest.raises(CheckpointError, match="its sha256 is not the one it states; restore it"):
+    with pytest.raises(CheckpointError, match="its sha256 differs from the stated one; restore it"):
         folder.load(model)
 
 

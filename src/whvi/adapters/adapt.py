@@ -134,7 +134,9 @@ def _choice(path: str, module: nn.Module, selection: Selection, recipe: Recipe) 
     """Why a module is left out, if it is."""
     note, given = selection.decide(path, module)
     if given is not None:
-        raise InputTypeError(f"the rule of an adapter gives a bool or None, got {type(given).__name__} for {path!r}")
+        raise InputTypeError(
+            f"the rule of an adapter must return a bool or None, got {type(given).__name__} for {path!r}"
+        )
     if note or not selection.by_size:
         return note
     before, after = (sum(map(size, targets(module).values())) for size in (_numbers, recipe.size))

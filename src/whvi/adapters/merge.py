@@ -70,7 +70,7 @@ def _merged(path: str, module: nn.Module, draws: Draws) -> dict[str, Tensor]:
         found = {} if base is None else {"weight": plus(base, delta.mT if transposed(module) else delta)}
     if not found or not own.keys() >= found.keys():
         raise UnsupportedError(
-            f"{path or 'the model'}: the weight of this {type(module).__name__} is no parameter of plain numbers, so "
-            "nothing can be added to it; leave the delta beside it, or merge into a model that is not quantised"
+            f"{path or 'the model'}: the weight of this {type(module).__name__} is not a plain tensor, so "
+            "nothing can be added to it; keep the delta separate, or merge into a model that is not quantised"
         )
     return found

@@ -40,8 +40,8 @@ def record_of(model: nn.Module) -> Record:
     record = vars(model).get(_RECORD)
     if not isinstance(record, Record):
         raise ArgumentError(
-            f"this {type(model).__name__} has no adapters: call whvi.adapt(model) first, and give the module that was "
-            "adapted, not one of its parts and nothing that wraps it"
+            f"this {type(model).__name__} has no adapters: call whvi.adapt(model) first, and pass the module that was "
+            "adapted, not one of its parts or a wrapper"
         )
     return record
 
@@ -51,7 +51,7 @@ def check_free(model: nn.Module, name: str) -> None:
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(name, str) or not name:
-        raise InputTypeError(f"name must be a string with something in it, got {name!r}")
+        raise InputTypeError(f"name must be a non-empty string, got {name!r}")
     own = vars(model).get(_RECORD)
     if own is not None and name in own.recipes:
         raise ArgumentError(

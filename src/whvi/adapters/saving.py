@@ -174,7 +174,7 @@ def _plain_prior(prior: Prior) -> dict[str, Any]:
 def _recipe(values: dict[str, Any]) -> Recipe:
     trained, prior = values["train_base"], values["prior_variance"]
     if not (isinstance(trained, bool) or all(isinstance(name, str) for name in trained)):
-        raise CheckpointError("its train_base is neither true, nor false, nor names")
+        raise CheckpointError("its train_base must be true, false or a list of names")
     if isinstance(prior, dict):
         gaussian = prior["kind"] == "gaussian"
         prior = (

@@ -60,7 +60,7 @@ class BayesianAttention(AttentionLike):
             shapes = ", ".join(str(tuple(x.shape)) for x in (query, key, value))
             raise ShapeError(f"query, key and value must all have three axes, or two for one sequence, got {shapes}")
         if is_causal and attn_mask is None:
-            raise ShapeError("is_causal=True is a hint about attn_mask, as in torch; give the mask too")
+            raise ShapeError("is_causal=True needs attn_mask, as in torch; pass the mask too")
         query, key, value = (self._batch_first(x, batched) for x in (query, key, value))
         sequences, queries, keys = *query.shape[:2], key.shape[1]
         whole = (sequences * self.num_heads, queries, keys)

@@ -33,8 +33,8 @@ class Conversion:
         """The recipe as JSON."""
         if self.given:
             raise UnsupportedError(
-                f"the rule of this conversion gave layers of its own ({', '.join(self.given[:3])}), which no recipe "
-                "can make again; build the model with them and save its state_dict()"
+                f"the rule of this conversion created its own layers ({', '.join(self.given[:3])}), which a recipe "
+                "cannot create again; build the model with them and save its state_dict()"
             )
         for name in _SPECS:
             if not isinstance(value := getattr(self.options, name), str | bool | None):

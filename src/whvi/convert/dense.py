@@ -131,5 +131,7 @@ def plain_draws(model: nn.Module, draw: str | int | torch.Generator | Draws | No
         raise ArgumentError(f"draws lack {missing} of the {len(layers)} Bayesian layers of this model")
     several = [one.shape for one in draw.values() if one is not None and one.shape != ()]
     if several:
-        raise ArgumentError(f"a plain layer has one weight, but the draws have shape {several[0]}; use sampling(model)")
+        raise ArgumentError(
+            f"a plain layer needs one weight, but the draws have shape {several[0]}; use sampling(model)"
+        )
     return draw

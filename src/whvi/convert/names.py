@@ -38,7 +38,7 @@ def dnn_to_bnn(model: nn.Module, params: Mapping[str, Any]) -> Report:
     """
     unknown = sorted(set(params) - set(_KNOWN))
     if unknown:
-        _warn(f"parameters without a meaning here are ignored: {', '.join(unknown)}")
+        _warn(f"parameters without a counterpart are ignored: {', '.join(unknown)}")
     if params.get("type", "Reparameterization") not in _TYPES:
         raise ArgumentError(f"type must be one of {', '.join(map(repr, _TYPES))}, got {params['type']!r}")
     for name in ("prior_mu", "posterior_mu_init"):
@@ -46,7 +46,7 @@ def dnn_to_bnn(model: nn.Module, params: Mapping[str, Any]) -> Report:
             _warn(f"{name}={params[name]} is ignored: priors have mean zero, and means start as those of the layer")
     moped = bool(params.get("moped_enable", False))
     if moped:
-        _warn("moped_enable is deprecated, as init='pretrained' of bayesianize is; leave it out")
+        _warn("moped_enable is deprecated, as init='pretrained' of bayesianize is; omit it")
     spread = params.get("moped_delta", 0.5) if moped else log1p(exp(params.get("posterior_rho_init", -3.0)))
     converted = bayesianize(
         model,

@@ -45,7 +45,7 @@ def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
     bayesian_layers(model)  # refuses what is no single model
     for name, part in model.named_modules():
         if name and conversions(part):
-            raise UnsupportedError(f"it is {name} of this model that was converted; save that part, model.{name}")
+            raise UnsupportedError(f"only {name} of this model was converted; save model.{name}")
     recipe = {
         "format": FORMAT,
         "version": VERSION,
@@ -107,7 +107,7 @@ def _load(model: nn.Module, folder: Path) -> nn.Module:
     except CheckpointError:
         raise
     except (AttributeError, KeyError, TypeError, WhviError) as error:
-        raise CheckpointError(f"the recipe in {folder} does not suit this model: {error}") from error
+        raise CheckpointError(f"the recipe in {folder} does not fit this model: {error}") from error
     _take(made, tensors, folder)
     return made
 
@@ -122,9 +122,7 @@ def _converted(model: nn.Module, conversion: Conversion, tensors: dict[str, Tens
         there = sum(tensor.numel() for key, tensor in tensors.items() if key.startswith(own))
         wanted = sum(size_after(part, conversion.options) for part in as_layers(modules[name]))
         if wanted > 2 * there:  # a frozen bias has half of the numbers that one that is learned would have
-            raise CheckpointError(
-                f"{name or 'the model'} would have {wanted} numbers, but there are {there} in the file"
-            )
+            raise CheckpointError(f"{name or 'the model'} needs {wanted} numbers, but the file has {there}")
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in conversion.frozen)
     arguments: dict[str, Any] = vars(conversion.options)
@@ -135,7 +133,7 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     """What ``state_dict`` has in tensors; all else is an error."""
     state = model.state_dict()
     if others := [name for name, value in state.items() if not isinstance(value, Tensor)]:
-        raise UnsupportedError(f"the state of this model has something else than tensors, {', '.join(others[:3])}")
+        raise UnsupportedError(f"the state of this model must contain only tensors, got {', '.join(others[:3])}")
     return state
 
 
@@ -162,4 +160,4 @@ def _check_free(place: Path) -> None:
     folder = found.is_dir() and not found.is_symlink()
     ours = folder and ((found / RECIPE).is_file() or not any(found.iterdir()))
     if (found.exists() or found.is_symlink()) and not ours:
-        raise CheckpointError(f"{place} is not a folder of whvi.save_model, and is not replaced; choose another")
+        raise CheckpointError(f"{place} is not a folder of whvi.save_model and is not replaced; choose another folder")

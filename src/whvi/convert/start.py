@@ -19,7 +19,7 @@ _STEPS, _RATE = 300, 0.05  # of Adam, for structures without a closed form
 
 
 class Start(NamedTuple):
-    """Vectors of a structured layer, and how far their weight is from the one that was wanted."""
+    """Vectors of a structured layer, and the distance of their weight from the target."""
 
     g: Tensor
     """As the layer has it: ([T,] D), or the shape of the blocks where each has its own."""
@@ -45,10 +45,10 @@ def nearest(weight: Tensor, structure: Structure, plan: Plan, groups: int, share
     Law: error == |W - W_hat| / |W|, with W_hat the weight of a layer with these g and scales.
     """
     if weight.is_meta:
-        raise ArgumentError("the weight is on the meta device, without numbers to start from; leave init out")
+        raise ArgumentError("the weight is on the meta device and has no values to fit; omit init")
     weight = wide(weight.detach()).reshape(groups, plan.out_features, plan.in_features)
     if not weight.isfinite().all():
-        raise ArgumentError("the weight has NaN or inf; a layer cannot be fitted to it")
+        raise ArgumentError("the weight has NaN or inf; a layer cannot be fitted to it; use init='prior'")
     single = replace(plan, terms=1)
     found = [_nearest_term(weight, structure, single, share_g, g_size)]
     for _ in range(1, plan.terms):  # each term is fitted to what the others leave

@@ -62,7 +62,7 @@ class Ensemble(Several):
             likelihoods = [likelihoods] * len(models)
         check_kinds("likelihoods", likelihoods, Likelihood)
         if len(likelihoods) != len(models):
-            raise ArgumentError(f"there are {len(likelihoods)} likelihoods for {len(models)} models; give one for each")
+            raise ArgumentError(f"expected {len(models)} likelihoods, one for each model, got {len(likelihoods)}")
         own, common = stacked(likelihoods, "likelihood")
         own |= {name: repeat(tensor, len(models)) for name, tensor in common.items()}
         return self._build(models[0], *stacked(models, "model"), likelihoods[0], own)
@@ -95,7 +95,7 @@ class Ensemble(Several):
         if not isinstance(model, nn.Module):
             raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
         if not states:
-            raise ArgumentError("states are empty; give a tensor (M, ...) for the name of each parameter")
+            raise ArgumentError("states are empty; give a tensor (M, ...) for each parameter name")
         for name, tensor in (*states.items(), *(common or {}).items()):
             if not isinstance(tensor, Tensor):
                 raise InputTypeError(f"{name!r} must be a torch.Tensor, got {type(tensor).__name__}")
@@ -200,7 +200,7 @@ class Ensemble(Several):
     def member(self, index: int) -> nn.Module:
         """A copy of one network, as a plain module in eval mode."""
         if not -self._size <= index < self._size:
-            raise ArgumentError(f"there are {self._size} members, so there is no member {index}")
+            raise ArgumentError(f"the ensemble has {self._size} members, but not member {index}")
         state = {name: tensor[index] for name, tensor in self.model_state.tensors().items()}
         tensors = {name: t.detach().clone() for name, t in (state | self.common_state.tensors()).items()}
         with _swapping:

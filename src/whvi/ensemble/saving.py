@@ -44,7 +44,7 @@ def load(
 ) -> Kind:
     """The ensemble of a folder, of that architecture."""
     if isinstance(make_model, nn.Module) or not callable(make_model):
-        raise InputTypeError(f"make_model must be a function that makes a model, got {type(make_model).__name__}")
+        raise InputTypeError(f"make_model must be a function that returns a model, got {type(make_model).__name__}")
     _, tensors, state = checkpoint.load(folder)
     other = "holds a checkpoint, but not of an ensemble; give a folder that save wrote"
     check_kind(folder, state, FORMAT, VERSION, other)

@@ -56,7 +56,7 @@ def check_kinds(name: str, modules: object, kind: type) -> None:
     if not isinstance(modules, Sequence | nn.ModuleList):
         raise InputTypeError(f"{name} must be a list of {kind.__name__}, got {type(modules).__name__}")
     if not len(modules):
-        raise ArgumentError(f"{name} is empty; an ensemble has at least one member")
+        raise ArgumentError(f"{name} is empty; give at least one member")
     for module in modules:
         if not isinstance(module, kind):
             raise InputTypeError(f"{name} must be a list of {kind.__name__}, but one is a {type(module).__name__}")
@@ -113,8 +113,8 @@ def complete(
     for name, tensor in states.items():
         if tensor.shape != (size, *own[name].shape) or not size:
             raise ShapeError(
-                f"{name} has shape {tuple(tensor.shape)}, but ({size}, *{tuple(own[name].shape)}) is wanted: a member "
-                "for each element of the first axis, at least one, and as many for all names"
+                f"{name} must have shape ({size}, *{tuple(own[name].shape)}), got {tuple(tensor.shape)}: the first "
+                "axis counts the members, at least one, and is equal for all names"
             )
     return {name: states[name] if name in states else repeat(tensor, size) for name, tensor in own.items()}
 

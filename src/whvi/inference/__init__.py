@@ -1,4 +1,4 @@
-"""Inference: the bound, the algorithms, the loop that runs them."""
+"""Inference: the bound, the algorithms and the training loop."""
 
 from whvi.inference.algorithm import Algorithm, Members, Run, Terms
 from whvi.inference.callbacks import (

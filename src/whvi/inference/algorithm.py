@@ -1,4 +1,4 @@
-"""What every way of inference has in common, so that ``whvi.fit`` can run any of them."""
+"""The interface of inference algorithms, which ``whvi.fit`` runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it is a kind of Run
 
 
 class Terms(NamedTuple):
-    """What a step reports, in nats for the whole data set. Replicas report one number each: (R,) in place of ()."""
+    """The report of a step, in nats for the whole dataset. Replicas report one number each: (R,) in place of ()."""
 
     log_likelihood: Tensor
     """Estimate of E[log p(y | f)], scaled to all N rows."""
@@ -25,64 +25,64 @@ class Terms(NamedTuple):
 
 
 class Run(ABC):
-    """An algorithm at work on a model, which it changes in place. All that it keeps is tensors and JSON."""
+    """The state of an algorithm on a model, which it changes in place. The state is tensors and JSON."""
 
     model: nn.Module
     leads: bool = True
-    """Whether this process writes and speaks for all that share the run; most runs have one process."""
+    """Whether this process writes files and output for all processes of the run; most runs have one process."""
 
     @abstractmethod
     def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
         """One step, with a batch of inputs and checked targets. ``step`` counts from 0.
 
         All randomness comes from torch's generator, also through ``whvi.ops.draw_seed``; ``whvi.fit`` seeds it for each
-        step. So a step is a function of its number, the state and the batch, and a run that is resumed repeats it.
+        step. So a step is a function of its number, the state and the batch, and a resumed run repeats it.
         """
 
     @abstractmethod
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors a run resumes from besides those of the model and the likelihood, by name; may be empty."""
+        """All tensors of the state besides those of the model and the likelihood, by name; may be empty."""
 
     @abstractmethod
     def numbers(self) -> dict[str, Any]:
-        """The rest, as JSON."""
+        """The rest of the state, as JSON."""
 
     @abstractmethod
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go on from what ``tensors`` and ``numbers`` gave."""
+        """Restore the state of ``tensors`` and ``numbers``."""
 
     def finish(self) -> None:  # noqa: B027 (most have nothing to do)
-        """Leave the result in the model and the likelihood, where it is not there already; the run may go on."""
+        """Write the result to the model and the likelihood, if it is not there already; the run may continue."""
 
     def take(self) -> None:  # noqa: B027 (most hold it there)
-        """Go on from what the model and the likelihood hold now."""
+        """Take the current values of the model and the likelihood."""
 
     def unsaved(self) -> set[str]:
-        """What is neither changed nor kept by the run, by the name that it has in a fingerprint of its modules."""
+        """Tensors that the run neither changes nor saves, by their names in a fingerprint of the modules."""
         return set()
 
     def everyone(self, value: float) -> list[float]:
-        """The value that each process of the run has; all of them must ask."""
+        """The values of all processes of the run; all of them must call this."""
         return [value]
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must have in common with the run besides the algorithm, as JSON."""
+        """What a checkpoint and the run must share besides the algorithm, as JSON."""
         return {}
 
     def close(self) -> None:  # noqa: B027 (most have nothing to do)
-        """Let go of what the run holds, after its last step."""
+        """Release the resources of the run, after its last step."""
 
     def learned(self) -> list[Tensor]:
-        """The tensors that steps change, which must stay finite."""
+        """The tensors that steps change; they must stay finite."""
         return list(self.model.parameters())
 
     def posterior(self) -> nn.Module:
-        """What to predict with: the model, or many of them."""
+        """The object that predicts: the model, or an ensemble."""
         return self.model
 
 
 class Members(NamedTuple):
-    """R models that are fitted at once, with what each has of its own."""
+    """R models that are fitted at once, with the data size and seed of each."""
 
     models: Sequence[nn.Module]
     likelihoods: Sequence[Likelihood]
@@ -97,36 +97,36 @@ class Members(NamedTuple):
 
 
 class Algorithm(ABC):
-    """Settings of a way of inference, as a frozen dataclass of plain values."""
+    """Settings of an inference algorithm, as a frozen dataclass of plain values."""
 
     replacement: ClassVar[bool] = False
-    """Whether the rows of a batch are drawn independently, or each once in a pass over the data."""
+    """Whether the rows of a batch are drawn independently, or each row once in a pass over the data."""
 
     replica_settings: ClassVar[tuple[str, ...]] = ("learning_rate",)
     """The settings in which replicas may differ."""
 
     def check_call(self, steps: int, early_stopping: bool) -> None:  # noqa: B027 (most have nothing to refuse)
-        """Raise the error that says why a fit of so many steps cannot end well, if it cannot."""
+        """Raise an error if a fit with this number of steps cannot work."""
 
     def described(self) -> Any:
-        """The settings as JSON, for what a checkpoint is checked by."""
+        """The settings as JSON, for the checks of a checkpoint."""
         return describe(self)
 
     @abstractmethod
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
-        """Start on a model, for a data set of ``n_data`` rows."""
+        """Start on a model, for a dataset of ``n_data`` rows."""
 
     def init_compiled(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
-        """Start on a model, with steps that are one compiled graph, as ``whvi.fit(compile=True)`` asks for."""
+        """Start on a model with compiled steps, for ``whvi.fit(compile=True)``."""
         raise UnsupportedError(f"compile is for SVI() and MAP(); the steps of {type(self).__name__} are not one graph")
 
     @classmethod
     def init_replicas(cls, settings: Sequence[Self], members: Members, compile: bool = False) -> "Replicas":
-        """Start on R models at once, which ``whvi.inference.fit_replicas`` asks for; most algorithms cannot.
+        """Start on R models at once, for ``whvi.inference.fit_replicas``; most algorithms do not support this.
 
         Args:
-            settings: one for each model; alike but for ``replica_settings``.
+            settings: one for each model; they may differ only in ``replica_settings``.
             members: the models.
-            compile: make the step one graph.
+            compile: compile the step.
         """
         raise UnsupportedError(f"{cls.__name__} cannot fit several models at once; fit them one by one with whvi.fit")

@@ -1,4 +1,4 @@
-"""Which rows a step sees: a function of the seed and the step, so that a run can be resumed anywhere."""
+"""The rows of a step: a function of the seed and the step, so that a run can resume at any step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,33 +18,33 @@ from whvi.likelihoods import Likelihood
 from whvi.rows import Inputs
 
 Transform = Callable[[Any], Any]
-"""Inputs of a batch as they are kept -> as the model takes them; may draw, as augmentation does."""
+"""Maps the stored inputs of a batch to inputs of the model; it may draw random numbers, as augmentation does."""
 TARGET = "labels"
-"""The key of the targets in a mapping, unless another is named: as collators of Hugging Face have it."""
+"""The default key of the targets in a mapping, as in collators of Hugging Face."""
 
 
 class Batches(ABC):
     """The minibatches of a run."""
 
     n_data: int
-    """Rows of the whole data set."""
+    """Rows of the whole dataset."""
     rows: int | None
-    """Rows of a step, of all replicas together; None where that is not known."""
+    """Rows of a step, over all replicas; None if unknown."""
 
     @abstractmethod
     def at(self, step: int) -> tuple[Inputs, Tensor]:
-        """Inputs and checked targets of a step; steps are asked for in order, from any one on."""
+        """Inputs and checked targets of a step. Calls must have increasing steps, from any step on."""
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """What tells this data from other data, as JSON."""
+        """What identifies the data, as JSON."""
 
 
 class RowStream:
-    """An endless stream of row numbers: all N in random order, then all N in another order, and so on.
+    """An infinite stream of row indices: all N in random order, then all N in another order, and so on.
 
-    Every batch has the same size, and after any number of whole passes every row was seen equally often. With
-    ``replacement`` each row of a batch is drawn from all N instead.
+    Every batch has the same size, and after a whole number of passes every row was used equally often. With
+    ``replacement`` each row of a batch is drawn from all N rows instead.
     """
 
     def __init__(self, rows: int, batch_size: int, seed: int, replacement: bool = False) -> None:
@@ -53,7 +53,7 @@ class RowStream:
         self._orders: dict[int, Tensor] = {}
 
     def at(self, step: int) -> Tensor | None:
-        """Row numbers of a step, (batch_size,); None stands for all rows, when they are one batch."""
+        """Row indices of a step, (batch_size,); None means all rows, if they are one batch."""
         if self.batch_size == self.rows:
             return None
         if self.replacement:
@@ -75,7 +75,7 @@ class RowStream:
 
 
 class TensorBatches(Batches):
-    """Minibatches of tensors in memory. What a ``transform`` draws is seeded by the step."""
+    """Minibatches of tensors in memory. The random numbers of a ``transform`` are seeded by the step."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class TensorBatches(Batches):
 
 
 class StackedBatches(Batches):
-    """A minibatch of its own for each replica, from its own data, side by side: (R, batch_size, ...)."""
+    """A separate minibatch for each replica, from its own data, stacked: (R, batch_size, ...)."""
 
     def __init__(
         self,
@@ -158,13 +158,13 @@ class StackedBatches(Batches):
 
 
 def split(name: str, data: object, target: str | int | None = None) -> tuple[Inputs, Tensor]:
-    """Inputs and targets of a pair (x, y), of a tuple (x1, x2, ..., y) or of a mapping; each alone is as the model
-    takes it: see ``whvi.rows``.
+    """Inputs and targets of a pair (x, y), of a tuple (x1, x2, ..., y) or of a mapping, in the form that the model
+    takes: see ``whvi.rows``.
 
     Args:
-        name: what an error shall call the data.
-        data: as they come.
-        target: the key of the targets in a mapping, or their place in a tuple; default "labels", or the last.
+        name: the name of the data in errors.
+        data: the argument of ``fit``.
+        target: the key of the targets in a mapping, or their index in a tuple; default "labels", or the last element.
 
     >>> split("data", {"tokens": torch.zeros(2, 3), "labels": torch.ones(2)})
     ({'tokens': tensor([[0., 0., 0.],
@@ -191,7 +191,7 @@ def split(name: str, data: object, target: str | int | None = None) -> tuple[Inp
 
 
 def digest(*values: Inputs) -> str:
-    """The sha256 of tensors, with their shapes and dtypes; of nested ones with the names that they have."""
+    """The sha256 of tensors, with their shapes and dtypes; of nested tensors also with their names."""
     found = sha256()
     for value in values:
         if not isinstance(value, Tensor):

@@ -1,7 +1,7 @@
-"""A function of tensors as one graph that torch's Inductor has compiled, once for each set of shapes; and gradients so.
+"""Functions of tensors, and their gradients, compiled by torch's Inductor into one graph for each set of shapes.
 
-Small models cost what their operations cost: hundreds of them a step, most of which Inductor fuses. It takes some ten
-seconds for that, and a C++ compiler, so it is for runs of some thousand steps.
+In small models the overhead of hundreds of operations per step dominates; Inductor fuses most of them. It takes about
+ten seconds and a C++ compiler, so it pays off in runs of some thousand steps.
 """
 
 import shutil
@@ -23,16 +23,16 @@ from whvi.rows import mapped
 
 
 def can_compile() -> bool:
-    """Whether there is a C++ compiler, as Inductor looks for it."""
+    """Whether Inductor finds a C++ compiler."""
     return shutil.which(environ.get("CXX", "g++")) is not None
 
 
 class Compiled:
-    """A function of tensors, and of lists and dictionaries of them, that Inductor compiles when it is first called.
+    """A function of tensors, and of lists and dictionaries of them, that Inductor compiles at the first call.
 
     Args:
-        function: pure but for what it changes in its arguments; gradients that it wants it computes itself. What it
-            reads besides its arguments is as it was at the first call.
+        function: pure except for changes of its arguments; it computes gradients itself. Other values that it
+            reads are those of the first call.
 
     Law: the values of the function, within rounding.
     """
@@ -84,11 +84,11 @@ class Compiled:
 
 
 class Gradients:
-    """Parts of a bound, and the gradients of kl_weight * KL - log-likelihood, as one graph.
+    """The terms of a bound, and the gradients of kl_weight * KL - log-likelihood, as one graph.
 
     Args:
         bound: of learned tensors, tensors by name that are not learned, seeds (..., number), and the batch; it draws in
-            ``ops.seeded(..., graphs=True)``, and gives the two parts.
+            ``ops.seeded(..., graphs=True)``, and returns the two terms.
     """
 
     def __init__(self, bound: Callable[..., tuple[Tensor, Tensor]]) -> None:
@@ -104,14 +104,14 @@ class Gradients:
         kl_weight: float,
         *batch: Any,
     ) -> tuple[Terms, list[Tensor]]:
-        """The parts, and a gradient for each learned tensor.
+        """The terms, and a gradient for each learned tensor.
 
         Args:
-            learned: with any gradient of their own left alone.
+            learned: their ``grad`` is not changed.
             fixed: they may change in place.
-            seeds: those of the step, as many as are asked for.
+            seeds: those of the step.
             kl_weight: at this step.
-            batch: what ``bound`` takes besides.
+            batch: the other arguments of ``bound``.
         """
         if self._weight is None or self._weight[0] != kl_weight:  # most steps have the weight of the one before
             self._weight = kl_weight, torch.tensor(kl_weight, dtype=torch.float64)
@@ -136,6 +136,6 @@ def _check_deterministic(graph: GraphModule) -> None:
     for node in graph.graph.nodes:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             raise UnsupportedError(
-                f"{node.target} draws from torch's generator, which a compiled graph would do in its own way; "
+                f"{node.target} draws from torch's generator, which a compiled graph would draw differently; "
                 "do not compile, or use layers of whvi, whose noise comes from seeds"
             )

@@ -1,11 +1,11 @@
-"""Have Markov chains mixed, and how many independent draws are theirs worth?
+"""Diagnostics of Markov chains: R-hat and effective sample size.
 
 Both answers are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner, "Rank-normalization, folding, and
 localization: an improved R-hat" (Bayesian Analysis, 2021). Each chain is cut into halves, so that a drift within a
 chain counts as a difference between chains. With ``rank=True`` draws are replaced by the normal scores of their ranks,
-so that heavy tails do no harm; ``rank=False`` takes them as they are.
+so heavy tails have no effect; ``rank=False`` uses the draws themselves.
 
-Why they are written here: the core needs no package beyond torch for them, and a test holds them to arviz-stats.
+They are implemented here because the core depends only on torch; a test compares them with arviz-stats.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from whvi.errors import ArgumentError, InputTypeError, ShapeError
 _FEWEST = 4
 """Draws in half a chain."""
 _AT_ONCE = 2**22
-"""Draws that are looked at together, to bound memory."""
+"""Draws that are processed together, to limit memory."""
 
 
 @checked
@@ -29,7 +29,8 @@ def split_rhat(draws: Tensor, *, rank: bool = True) -> Tensor:
 
     var+ = (n - 1) / n W + B / n, with B / n the variance of the means of half chains. By ranks it is the larger of two:
     of the draws, and of their distances from the median, which sees chains that differ in spread alone. Values below
-    1.01 are wanted. A quantity that never changes has NaN; one that is constant in each chain, and not the same, inf.
+    1.01 are required. A constant quantity has NaN; one that is constant in each chain but differs between chains has
+    inf.
 
     Law: split_rhat(draws) does not change under an increasing map of the draws, up to the folded part.
 

@@ -1,7 +1,7 @@
-"""Several processes that fit one model: each takes its part of the rows of a batch, and their gradients are averaged.
+"""Several processes that fit one model: each takes a part of the rows of a batch, and gradients are averaged.
 
 Law: the objective is that of one process with the same batch. A part of m of the M rows is weighted by m / M, and the
-KL is the same in each process, so that the mean over processes counts it once.
+KL is equal in all processes, so the mean over processes counts it once.
 """
 
 import os
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun tells its processes."""
+"""Environment variables that torchrun sets."""
 _numbers = count()
 
 
@@ -44,15 +44,15 @@ class Team:
     rank: int = 0
     size: int = 1
     device: torch.device = torch.device("cpu")  # noqa: RUF009 (it cannot change)
-    """Where the tensors that are sent must be."""
+    """The device of tensors for communication."""
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes and speaks for all."""
+        """Whether this process writes files and output for all."""
         return self.rank == 0
 
     def part(self, rows: Tensor) -> Tensor:
-        """The rows of this process; where they do not divide, the first processes have one more."""
+        """The rows of this process; if they do not divide evenly, the first processes have one more."""
         return rows.tensor_split(self.size)[self.rank]
 
     def gather(self, *values: Tensor | float) -> Tensor:
@@ -65,7 +65,7 @@ class Team:
         return torch.stack(found).cpu()
 
     def share(self, tensors: Iterable[Tensor]) -> None:
-        """Give the tensors of the first process to all."""
+        """Broadcast the tensors of the first process."""
         if self.size > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
@@ -73,10 +73,11 @@ class Team:
 
 @contextmanager
 def team(distributed: bool, device: torch.device | None = None) -> Iterator[Team]:
-    """The processes of this fit: those of torch.distributed, or of torchrun, whose group is then made and ended here.
+    """The processes of this fit: those of torch.distributed, or of torchrun, whose group is then created and closed
+    here.
 
     Args:
-        distributed: whether there are others at all.
+        distributed: whether there are other processes.
         device: of the model.
     """
     device = device or torch.device("cpu")
@@ -93,7 +94,7 @@ def team(distributed: bool, device: torch.device | None = None) -> Iterator[Team
 
 
 def _join(backend: str) -> None:
-    """Make a group of the processes that torchrun started."""
+    """Create a group of the processes that torchrun started."""
     missing = [name for name in _VARIABLES if name not in os.environ]
     if missing:
         raise ArgumentError(
@@ -110,7 +111,7 @@ def _join(backend: str) -> None:
 
 @cache
 def _meeting_place() -> "tuple[Store, int, int]":
-    """Where processes meet that were told of each other, rank and size; kept, since a second one may find the first."""
+    """The store, rank and size of the processes; cached, because a second store could find the first."""
     from torch.distributed.rendezvous import rendezvous
 
     store, rank, size = next(rendezvous("env://"))
@@ -118,19 +119,19 @@ def _meeting_place() -> "tuple[Store, int, int]":
 
 
 def launched() -> bool:
-    """Whether torchrun, or another launcher that speaks its language, started this process."""
+    """Whether torchrun, or a compatible launcher, started this process."""
     return all(name in os.environ for name in _VARIABLES)
 
 
 @checked
 @dataclass(frozen=True)
 class Distributed(Algorithm):
-    """Share the rows of each batch among the processes that torchrun started, or that are a group already.
+    """Split the rows of each batch among the processes that torchrun started, or of an existing process group.
 
-    All of them call ``whvi.fit`` alike and end with the same tensors; the objective is that of one process with the
-    same batch. Noise differs between them. Each normalises batches by the statistics of its own part, and keeps those
-    of the first process. That one alone calls back, validates, shows and writes; all read the checkpoint. Every
-    parameter must be in use.
+    All processes make the same call of ``whvi.fit`` and end with the same tensors. The objective is that of one process
+    with the same batch. Noise differs between them. Batch normalisation uses the statistics of each part, and keeps
+    those of the first process. Only the first process runs callbacks, validates, prints and writes; all read the
+    checkpoint. Every parameter must be used in the forward pass.
 
     Args:
         algorithm: ``SVI()``, the default, or ``MAP()``.
@@ -139,7 +140,7 @@ class Distributed(Algorithm):
     algorithm: Algorithm | None = None
 
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> Run:
-        """Start on a model in all processes, from the tensors of the first."""
+        """Start on a model in all processes, with the tensors of the first."""
         algorithm = SVI() if self.algorithm is None else self.algorithm
         device = next((parameter.device for parameter in model.parameters()), None)
         with ExitStack() as stack:
@@ -155,15 +156,15 @@ class Distributed(Algorithm):
             return run
 
     def described(self) -> Any:
-        """As the algorithm that is shared."""
+        """The settings of the wrapped algorithm."""
         return (SVI() if self.algorithm is None else self.algorithm).described()
 
 
 class SharedRun(SVIRun):
-    """SVI at work on one model in several processes. Each is given whole batches and takes its part."""
+    """A run of SVI on one model in several processes. Each gets whole batches and takes its part."""
 
     ending: ExitStack
-    """Ends the group, where this run made it."""
+    """Closes the process group, if this run created it."""
 
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int, group: Team) -> None:
         super().__init__(settings, model, likelihood, n_data)
@@ -180,7 +181,7 @@ class SharedRun(SVIRun):
         return Terms(*self.group.gather(*terms).mean(0))
 
     def evaluate(self, x: Inputs, y: Tensor) -> Terms:
-        """The parts of the bound at this process's rows."""
+        """The terms of the bound for this process's rows."""
         rows, size = len(y), self.group.size
         if rows < size:
             raise ArgumentError(
@@ -197,10 +198,10 @@ class SharedRun(SVIRun):
         return found
 
     def identity(self) -> dict[str, Any]:
-        """A run goes on with as many processes."""
+        """A run resumes only with the same number of processes."""
         return {"processes": self.group.size}
 
     def close(self) -> None:
-        """Let go of the group."""
+        """Close the group."""
         release_processes(self.objective)
         self.ending.close()

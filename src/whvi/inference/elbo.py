@@ -1,4 +1,4 @@
-"""The evidence lower bound: the only home of the factor N / M."""
+"""The evidence lower bound, with its factor N / M."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -25,7 +25,7 @@ from whvi.rows import Inputs
 @renamed(beta="kl_weight")
 @dataclass(frozen=True)
 class Elbo:
-    """The two parts of the bound, in nats for the whole data set; ``log_likelihood, kl = elbo(...)`` takes them out."""
+    """The two terms of the bound, in nats for the whole dataset; ``log_likelihood, kl = elbo(...)`` unpacks them."""
 
     log_likelihood: Tensor
     """Estimate of E[log p(y | f)] over all N rows: that of the batch times N / M."""
@@ -40,7 +40,7 @@ class Elbo:
 
     @property
     def objective(self) -> Tensor:
-        """What training maximises: log_likelihood - kl_weight * kl. For kl_weight = 1 it is the bound."""
+        """The objective of training: log_likelihood - kl_weight * kl. For kl_weight = 1 it is the bound."""
         return self.log_likelihood - self.kl_weight * self.kl
 
     @property
@@ -66,16 +66,16 @@ def elbo(
     """The evidence lower bound of a model, estimated from a batch.
 
     Args:
-        model: maps inputs to the numbers that the likelihood takes; its Bayesian layers draw.
+        model: maps inputs to the parameters of the likelihood; its Bayesian layers draw.
         likelihood: the distribution of targets.
         x: inputs, M rows: a tensor, a tuple of tensors (arguments of the model) or a dict (keywords).
         y: targets, M of them.
-        n_data: N, the rows of the whole data set.
+        n_data: N, the rows of the whole dataset.
         kl_weight: weight of the KL, or a schedule of it.
         step: where in the schedule.
         samples: draws for each row.
-        output: from what the model returns to the tensor that the likelihood takes; default a tensor as it is, an
-            object's ``logits``, or the first of a tuple.
+        output: maps the return value of the model to the tensor for the likelihood; default the tensor itself, an
+            object's ``logits``, or the first element of a tuple.
 
     Law: E[elbo(...).bound] <= log p(all targets), for batches drawn uniformly.
 
@@ -91,7 +91,7 @@ def elbo(
     y = likelihood.targets(y)
     if whole_number("n_data", n_data) < of.count(x):
         raise ArgumentError(
-            f"n_data is {n_data}, but this batch alone has {of.count(x)} rows; give the rows of the whole data set"
+            f"n_data is {n_data}, but this batch alone has {of.count(x)} rows; pass the rows of the whole dataset"
         )
     whole_number("samples", samples)
     weight = at(kl_weight, whole_number("step", step, least=0))
@@ -104,7 +104,7 @@ def elbo(
 def expected_log_likelihood(
     model: nn.Module, likelihood: Likelihood, x: Inputs, y: Tensor, n_data: float | Tensor, samples: int = 1
 ) -> Tensor:
-    """N / M times the sum over M rows of the mean over draws of log p(y | f); for arguments that were checked."""
+    """N / M times the sum over M rows of the mean over draws of log p(y | f); for checked arguments."""
     rows = of.count(x)
     draws = joint_draws(model, samples, samples * rows if likelihood.positions else None)
     with fixing(draws) if draws else nullcontext():
@@ -126,7 +126,7 @@ def expected_log_likelihood(
 
 
 def _check_output(f: Tensor, wanted: tuple[int, ...], likelihood: Likelihood) -> None:
-    """Raise the error that says what the model should give, if it does not."""
+    """Raise an error if the output of the model has a wrong shape."""
     if tuple(f.shape) == wanted:
         return
     how = f"give the model {likelihood.features} outputs for each {'position' if likelihood.positions else 'row'}"
@@ -138,7 +138,7 @@ def _check_output(f: Tensor, wanted: tuple[int, ...], likelihood: Likelihood) ->
 
 
 def check_rows(x: Inputs, y: Tensor) -> None:
-    """Raise the error that says what is wrong with x, or with the lengths of x and y."""
+    """Raise an error if x, or the lengths of x and y, are wrong."""
     of.check(x)
     if not isinstance(y, Tensor):
         raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")

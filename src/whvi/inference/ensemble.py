@@ -1,4 +1,4 @@
-"""An ensemble of networks on the same data, each with a start and a seed of its own, fitted at once."""
+"""An ensemble of networks on the same data, with different initial weights and seeds, fitted at once."""
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -39,24 +39,24 @@ def fit_ensemble(
     callbacks: Sequence[Callback] = (),
     compile: bool = False,
 ) -> Fit:
-    """Fit several models from different starts at once: one posterior is one mode of many, and together they are more.
+    """Fit several models with different initial weights at once: each variational posterior covers one mode.
 
     Args:
-        make_model: a function that makes a model, Bayesian or plain, with what it draws from torch's generator. Frozen
-            parameters that are equal in all members, such as the base of adapters, are held once.
-        likelihood: the distribution of targets; each member learns the noise of its own copy.
-        data: tensors, as for ``whvi.fit``; all members see the same rows, each in an order of its own.
-        members: how many models.
-        steps, algorithm, batch_size, target, output, callbacks: as for ``whvi.fit``. Of ``EarlyStopping`` each member
-            goes back to its own best.
-        seed: of starts, batches and noise.
-        compile: as for ``fit_replicas``: worth it from a few thousand steps on.
+        make_model: a function that returns a model, Bayesian or plain, initialised from torch's generator. Frozen
+            parameters that are equal in all members, such as the base of adapters, are stored once.
+        likelihood: the distribution of targets; each member has its own copy.
+        data: tensors, as for ``whvi.fit``; all members use the same rows, in different orders.
+        members: the number of models.
+        steps, algorithm, batch_size, target, output, callbacks: as for ``whvi.fit``. With ``EarlyStopping`` each member
+            restores its own best parameters.
+        seed: of initial weights, batches and noise.
+        compile: as for ``fit_replicas``: it pays off from a few thousand steps on.
 
     The result's posterior is an ``Ensemble``, with the likelihoods of all members.
 
     Law: member m is what ``torch.manual_seed(s)``, ``whvi.fit(make_model(), ..., seed=s)`` gives alone for
     s = member_seeds(seed, members)[m], within rounding. Modules that draw from torch's own generator (nn.Dropout) are
-    the exception: their draws are others.
+    the exception: their draws differ.
 
     >>> from whvi.likelihoods import Gaussian
     >>> from whvi.nn import WHVILinear
@@ -67,7 +67,7 @@ def fit_ensemble(
     """
     if isinstance(make_model, nn.Module) or not callable(make_model):
         raise InputTypeError(
-            f"make_model must be a function that makes a model, got {type(make_model).__name__}; each member has a "
+            f"make_model must be a function that returns a model, got {type(make_model).__name__}; each member has a "
             "start of its own, so give the function that builds the network"
         )
     seeds = member_seeds(seed, members)
@@ -119,7 +119,7 @@ def deep_ensemble(
     compile: bool = False,
     **old: Unpack[OldReplicasKeywords],
 ) -> Fit:
-    """Deprecated: ``fit_ensemble(make_model, ..., algorithm=MAP())``, or ``fit_replicas`` for models that are there."""
+    """Deprecated: ``fit_ensemble(make_model, ..., algorithm=MAP())``, or ``fit_replicas`` for existing models."""
     message = "deep_ensemble is deprecated: use fit_ensemble(make_model, likelihood, data, algorithm=MAP())"
     warn_caller(message)
     _, more = in_new_words("deep_ensemble", None, old)

@@ -1,4 +1,4 @@
-"""``whvi.fit``: from a model, a likelihood and data to a posterior. And the same for many models at once."""
+"""``whvi.fit``: fit a model with a likelihood to data; and the same for many models at once."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from whvi.predictive import Prediction
 
 Data = Sequence[Any] | Mapping[str, Any]
-"""Inputs and targets in memory: (x, y), (x1, x2, ..., y), or a mapping that has them by name."""
+"""Inputs and targets in memory: (x, y), (x1, x2, ..., y), or a mapping by name."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,21 @@ class Fit:
     """The result of a fit."""
 
     posterior: nn.Module
-    """What to predict with: the model that was given (with its ``output``), or an ``Ensemble`` of what was sampled or
-    trained."""
+    """The object that predicts: the given model (with its ``output``), or an ``Ensemble`` of sampled or
+    trained networks."""
     history: History
     run: Run
     seconds: float
-    """Of this call; what a checkpoint already held took none of them."""
+    """Seconds of this call, without steps that a checkpoint already had."""
     likelihood: Likelihood | None = None
-    """Of the model; None where the posterior is an ensemble, which has its own."""
+    """Of the model; None if the posterior is an ensemble, which has its own."""
 
     def predict(self, x: Inputs, samples: int | None = None, **options: Any) -> "Prediction":
         """``whvi.predict`` with the posterior and the likelihood of this fit.
 
         Args:
             x: (N, ...), or several such tensors in a tuple or dict.
-            samples: how many functions are drawn; None as for ``whvi.predict``.
+            samples: the number of draws; None for the default of ``whvi.predict``.
             options: of ``whvi.predict``.
         """
         from whvi.predictive import predict  # data go from inference to prediction; here alone they come back
@@ -89,29 +89,29 @@ def fit(
     """Fit a model, in place.
 
     Args:
-        model: maps inputs to the numbers that the likelihood takes.
+        model: maps inputs to the parameters of the likelihood.
         likelihood: the distribution of targets; its noise is learned jointly.
-        data: (x, y) tensors, or (x1, x2, ..., y), or a dict of tensors with a target; or a DataLoader of such. Several
-            inputs are the arguments of the model, those of a dict its keywords. x may be a tuple or a dict, too.
-        steps: how many updates. A run that is resumed with more steps goes on, unless it was stopped early.
+        data: (x, y) tensors, or (x1, x2, ..., y), or a dict of tensors with a target; or a DataLoader of these. Several
+            inputs are passed as arguments of the model, those of a dict as keywords. x may also be a tuple or a dict.
+        steps: the number of updates. A run that is resumed with more steps continues, unless it stopped early.
         algorithm: ``SVI()`` by default; or ``MAP()``, ``SGHMC()``, ``Distributed(SVI())``, or your own.
-        batch_size: rows of a step, for tensors; all rows when there are fewer.
-        n_data: rows of the whole data set, for a DataLoader that does not know.
-        target: the key of the targets where data are dicts, or their place in a tuple; default "labels", or the last.
-        seed: of batches and noise: the same seed gives the same bits on the same machine, for one fit at a time (torch
-            has one generator for all threads).
+        batch_size: rows of a step, for tensors; all rows if there are fewer.
+        n_data: rows of the whole dataset, for a DataLoader without a length.
+        target: the key of the targets in a dict, or their index in a tuple; default "labels", or the last element.
+        seed: of batches and noise: the same seed is bitwise reproducible on the same machine, for one fit at a time
+            (torch has one generator for all threads).
         transform: of the inputs of each batch, such as augmentation; for tensors, which may then be of any dtype. It
-            may draw from torch's generator. Part of what a checkpoint is checked by, so make it a dataclass.
-        output: from what the model returns to the tensor that the likelihood takes; default a tensor as it is, an
-            object's ``logits``, or the first of a tuple. It stays with the posterior that the fit gives.
-        callbacks: what the fit does besides its steps: ``Checkpoint(folder)``, ``EarlyStopping(validation=(x, y))``,
+            may draw from torch's generator. A checkpoint checks it, so make it a dataclass.
+        output: maps the return value of the model to the tensor for the likelihood; default the tensor itself, an
+            object's ``logits``, or the first element of a tuple. The posterior of the result has it.
+        callbacks: actions in addition to the steps: ``Checkpoint(folder)``, ``EarlyStopping(validation=(x, y))``,
             ``Every(100, function)``, ``History(every=10)``, ``Progress(show=False)``, ``TensorBoard(folder)``, or your
-            own subclass of ``Callback``. A terminal has a progress bar without being asked.
-        compile: make the step one graph first, by torch's Inductor and a C++ compiler, for ``SVI()`` and ``MAP()`` and
-            layers that do not draw from torch's own generator. It takes some ten seconds; results differ by rounding.
-        prior: a fitted model of the same architecture, or this one: its posterior becomes the prior and the start, and
-            what is not random is held, as by ``posterior_as_prior``. For rows that come in parts.
-        old: keywords of version 0.1, which are callbacks now.
+            own subclass of ``Callback``. In a terminal the progress bar is shown by default.
+        compile: compile the step with torch's Inductor and a C++ compiler, for ``SVI()`` and ``MAP()`` and
+            layers that do not draw from torch's own generator. It takes about ten seconds; results differ by rounding.
+        prior: a fitted model of the same architecture, or this one: its posterior becomes the prior and the initial
+            posterior, and other parameters are frozen, as in ``posterior_as_prior``. For data that arrive in parts.
+        old: keywords of version 0.1, which are now callbacks.
 
     >>> from whvi.likelihoods import Gaussian
     >>> from whvi.nn import WHVILinear
@@ -133,11 +133,11 @@ def fit(
     batches: Batches
     if isinstance(data, DataLoader):
         if transform is not None:
-            raise ArgumentError("transform is for tensors; let the DataLoader's dataset transform its own rows")
+            raise ArgumentError("transform needs tensors; transform rows in the dataset of the DataLoader")
         batches = LoaderBatches(data, likelihood, n_data, seed, target)
     else:
         if n_data is not None:
-            raise ArgumentError("n_data is for a DataLoader; tensors have the rows of the whole data set")
+            raise ArgumentError("n_data is for a DataLoader; tensors contain all rows")
         x, y = split("data", data, target)
         batches = TensorBatches(x, y, likelihood, batch_size, seed, algorithm.replacement, transform)
         _check_row(batches, model)
@@ -186,20 +186,20 @@ def fit_replicas(
 
     Args:
         models, likelihoods: R of each.
-        data: R pairs (x, y), or as for ``fit``, with rows of one shape; their numbers may differ. A batch is no larger
-            than the smallest.
+        data: R pairs (x, y), or as for ``fit``, with rows of one shape; the number of rows may differ. A batch is at
+            most as large as the smallest.
         algorithm: ``SVI()``, ``MAP()`` or another that has ``init_replicas``, for all; or one for each replica, of one
             kind, which may differ in ``replica_settings`` only: the learning rate and, for the first two, its schedule.
         seeds: one for each replica; default 0, 1, ...
         steps, batch_size, output, callbacks, old: as for ``fit``; there is no early stopping.
-        compile: make the step one graph first, by torch's Inductor and a C++ compiler. It takes some ten seconds, and
-            then a step of small networks a half to a quarter of its time; results differ by rounding. For ``SVI()`` and
-            ``MAP()``, and layers that do not draw from torch's own generator.
+        compile: compile the step with torch's Inductor and a C++ compiler. It takes about ten seconds, and
+            then a step of small networks takes a half to a quarter of the time; results differ by rounding. For
+            ``SVI()`` and ``MAP()``, and layers that do not draw from torch's own generator.
 
-    The result's posterior is an ``Ensemble`` of the R models; each of ``models`` is fitted too.
+    The result's posterior is an ``Ensemble`` of the R models; each of ``models`` is also fitted in place.
 
-    Law: each model ends where ``fit`` would take it alone, with its seed and that size of batch, within rounding.
-    Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws are others.
+    Law: each model ends with the parameters that ``fit`` gives it alone, with its seed and batch size, within rounding.
+    Modules that draw from torch's own generator (nn.Dropout) are the exception: their draws differ.
     """
     _, more = in_new_words("fit_replicas", None, old)
     history, all_callbacks = _callbacks([*callbacks, *more])
@@ -245,7 +245,7 @@ def fit_replicas(
 
 
 def check_modules(model: object, likelihood: object) -> None:
-    """Raise InputTypeError unless they are what they are called."""
+    """Raise InputTypeError unless they are a model and a likelihood."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(likelihood, Likelihood):
@@ -255,22 +255,24 @@ def check_modules(model: object, likelihood: object) -> None:
 
 
 def _anatomy(model: nn.Module, likelihood: Likelihood) -> dict[str, Any]:
-    """The modules and settings of both, for what a checkpoint is checked by."""
+    """The modules and settings of both, for the checks of a checkpoint."""
     return {**anatomy(model), **anatomy(likelihood, "likelihood")}
 
 
 def _check_row(batches: TensorBatches, model: nn.Module) -> None:
-    """Raise an error unless the model takes a row of this dtype, as a transform makes it."""
+    """Raise an error unless the model accepts a transformed row of this dtype."""
     with torch.random.fork_rng():  # a transform may draw
         row = of.mapped(torch.clone, of.take(batches.x, slice(1)))
         check_model_precision(row if batches.transform is None else batches.transform(row), model)
 
 
 def _callbacks(given: Sequence[Callback]) -> tuple[History, list[Callback]]:
-    """The history, and all of them: it is first, as others read it; and a progress bar, which a terminal always has."""
+    """The history, and all callbacks: it is first, because others read it, with the default progress bar."""
     for one in given:
         if not isinstance(one, Callback):
-            raise InputTypeError(f"callbacks must be Callbacks, such as Every(100, function), got {type(one).__name__}")
+            raise InputTypeError(
+                f"callbacks must be instances of Callback, such as Every(100, function), got {type(one).__name__}"
+            )
     check_names(given)
     histories = [one for one in given if isinstance(one, History)]
     bars = [] if any(isinstance(one, Progress) for one in given) else [Progress()]

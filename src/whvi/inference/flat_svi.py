@@ -1,4 +1,4 @@
-"""SVI on one model with all that it learns in one vector: a step is one compiled graph and one optimizer call."""
+"""SVI on one model with all parameters in one vector: a step is one compiled graph and one optimizer call."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,12 +20,12 @@ from whvi.rows import Inputs, device
 
 
 class FlatRun(Run):
-    """SVI at work on one model. While it runs, the parameters of model and likelihood are views of one vector.
+    """A run of SVI on one model. While it runs, the parameters of model and likelihood are views of one vector.
 
-    The optimizer must treat each number on its own, as Adam and SGD do.
+    The optimizer must be elementwise, as Adam and SGD are.
 
-    Law: it ends where ``SVIRun`` ends, within rounding; the state of each is that of the other, so that a run which one
-    of them began the other can resume.
+    Law: it ends with the parameters of ``SVIRun``, within rounding, and both have the same state: each can resume
+    a run of the other.
     """
 
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
@@ -64,7 +64,7 @@ class FlatRun(Run):
 
     @torch.no_grad()
     def _attach(self) -> None:
-        """Make the parameters views of the vector, which takes their values."""
+        """Copy the parameters into the vector and make them views of it."""
         if not self._attached:
             self.vector.copy_(self.flat.flat())
             for name, view in self.flat.split(self.vector.detach()).items():
@@ -72,18 +72,18 @@ class FlatRun(Run):
             self._attached = True
 
     def finish(self) -> None:
-        """Give each parameter memory of its own again."""
+        """Give each parameter its own memory again."""
         if self._attached:
             for parameter in self.flat.parameters.values():
                 parameter.data = parameter.detach().clone()
             self._attached = False
 
     def learned(self) -> list[Tensor]:
-        """The vector, or the parameters that it is made of."""
+        """The vector, or its parameters."""
         return [self.vector] if self._attached else list(self.flat.parameters.values())
 
     def tensors(self) -> dict[str, Tensor]:
-        """Of the optimizer, cut into those of each parameter."""
+        """The state of the optimizer, split into that of each parameter."""
         found: dict[str, Tensor] = {}
         for key, value in optimizer_tensors(self.optimizer).items():
             name = key.split(".", 2)[2]
@@ -97,7 +97,7 @@ class FlatRun(Run):
         return {f"{i}.{key.split('.', 1)[1]}": value for key, value in numbers for i in range(len(self.names))}
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """The optimizer as it was: the state of all parameters, which must have taken the same steps, as one."""
+        """Restore the optimizer: the states of all parameters, which must have the same number of steps, joined."""
         whole: dict[str, Tensor] = {}
         for name in dict.fromkeys(key.split(".", 2)[2] for key in tensors if key.startswith("optimiser.")):
             parts = {own: tensors.get(f"optimiser.{index}.{name}") for index, own in enumerate(self.names)}
@@ -120,7 +120,7 @@ def descend(
     Args:
         optimizer: its parameters are the rows.
         clip: largest norm of the gradient of a row, or None.
-        frozen_from: the first number of a row that must not change, or None.
+        frozen_from: index of the first frozen element of a row, or None.
     """
     gradients = [row.grad for row in rows if row.grad is not None]
     still = [] if frozen_from is None else [row.detach()[..., frozen_from:] for row in rows]
@@ -137,10 +137,10 @@ def descend(
 
 
 def check_groups(optimizer: Optimizer, count: int) -> None:
-    """Raise UnsupportedError unless an optimizer has taken the groups that it was given, one tensor in each."""
+    """Raise UnsupportedError unless an optimizer kept the given groups, with one tensor in each."""
     groups = optimizer.param_groups
     if len(groups) != count or any(len(group["params"]) != 1 for group in groups):
         raise UnsupportedError(
-            "here all that is learned is one tensor, which needs an optimizer that takes the parameter groups it is "
-            "given, such as torch.optim.Adam; fit the model alone and without compile=True"
+            "here all parameters are one tensor, so the optimizer must accept the parameter groups that it is given, "
+            "as torch.optim.Adam does; otherwise fit the model alone and without compile=True"
         )

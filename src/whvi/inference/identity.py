@@ -1,4 +1,4 @@
-"""What tells one run from another, so that a checkpoint is not resumed by a run it does not belong to."""
+"""The identity of a run, so that a checkpoint is not resumed by another run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def check_frozen(modules: Mapping[str, nn.Module], tensors: Mapping[str, Tensor]
 
 
 def another_start(found: str, folder: object) -> CheckpointError:
-    """The error of a model that does not begin where the run of a checkpoint did."""
+    """The error for a model with other initial weights than the run of a checkpoint."""
     return CheckpointError(
         f"the checkpoint in {folder} belongs to a model that began with other weights ({found}). To resume, build the "
         "model as it was built then, with the same torch.manual_seed before it and the same pretrained weights; for "

@@ -1,4 +1,4 @@
-"""Ctrl-C that waits for the end of a step, so that what is saved is whole."""
+"""Ctrl-C that waits for the end of a step, so that saved states are consistent."""
 
 import signal
 import threading
@@ -11,14 +11,14 @@ class Interruption(AbstractContextManager["Interruption"]):
     """In its block the first Ctrl-C only sets ``requested``; a second one interrupts at once, as usual.
 
     Args:
-        patient: to let the second one pass, too: torchrun sends its processes what the terminal has sent them already.
+        patient: also ignore the second one: torchrun forwards a signal that the terminal has already sent.
     """
 
     def __init__(self, patient: bool = False) -> None:
         self.patient, self.requested = patient, False
 
     def __enter__(self) -> "Interruption":
-        """Take the signal over, where Python allows it: in the main thread."""
+        """Install the signal handler, if this is the main thread."""
         self._before: Any = None
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._note)
@@ -27,7 +27,7 @@ class Interruption(AbstractContextManager["Interruption"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the signal back."""
+        """Restore the signal handler."""
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
 

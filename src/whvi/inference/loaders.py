@@ -1,4 +1,4 @@
-"""The rows that steps see where a DataLoader gives them."""
+"""Batches from a DataLoader."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,9 +18,9 @@ from whvi.rows import Inputs
 
 
 class LoaderBatches(Batches):
-    """The batches of a DataLoader, pass after pass. Each pass is seeded by its number, so that it can be repeated.
+    """The batches of a DataLoader, pass after pass. Each pass is seeded by its number, so it is reproducible.
 
-    Only what persistent workers draw cannot be: torch seeds their generators once.
+    Draws of persistent workers are the exception: torch seeds their generators once.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class LoaderBatches(Batches):
         if isinstance(sampler_of(loader), DistributedSampler):
             raise ArgumentError(
                 "the DataLoader has a DistributedSampler, which gives this process a part of the rows; with "
-                "Distributed() fit shares each batch among the processes itself: give all of them the whole data, "
+                "Distributed() fit splits each batch among the processes itself: give each the whole data, "
                 "with shuffle=True or another sampler"
             )
         if n_data is None:
@@ -47,9 +47,9 @@ class LoaderBatches(Batches):
         self._batches: Iterator[Any] = iter(())
 
     def at(self, step: int) -> tuple[Inputs, Tensor]:
-        """The next batch; batches before the first step that is asked for are passed over."""
+        """The next batch; batches before the first requested step are skipped."""
         if step < self._next:
-            raise ArgumentError(f"step {step} is over; a DataLoader goes forward only")
+            raise ArgumentError(f"step {step} is over; a DataLoader cannot go back")
         if self._next == 0:
             self._next, self._batches = self._stream_to(step)
         batch: Any = None
@@ -65,11 +65,11 @@ class LoaderBatches(Batches):
         return x, self.likelihood.targets(y)
 
     def identity(self) -> dict[str, Any]:
-        """Rows of all and of a batch; the rows themselves are not known before they are loaded."""
+        """The number of rows and the batch size; the rows themselves are unknown before they are loaded."""
         return {"n_data": self.n_data, "batch_size": self.loader.batch_size}
 
     def _stream_to(self, step: int) -> tuple[int, Iterator[Any]]:
-        """Batches from the beginning of the pass that a step belongs to, where passes have a known length."""
+        """Batches from the start of the pass that contains a step, if passes have a known length."""
         try:
             length = len(self.loader)
         except TypeError:
@@ -93,7 +93,7 @@ class LoaderBatches(Batches):
                 count += 1
                 yield batch
             if count == 0:
-                raise ArgumentError("the DataLoader gave no batch; does drop_last leave any?")
+                raise ArgumentError("the DataLoader returned no batch; check drop_last")
             epoch += 1
 
 
@@ -107,7 +107,7 @@ def rows_of(loader: "DataLoader[Any]") -> int:
     try:
         rows = len(loader.dataset)  # type: ignore[arg-type]
     except TypeError:
-        raise ArgumentError("this DataLoader does not know its length; give n_data, the rows of all") from None
+        raise ArgumentError("this DataLoader has no length; pass n_data, the number of training rows") from None
     sampler = sampler_of(loader)
     if isinstance(sampler, SubsetRandomSampler):
         return len(sampler)
@@ -116,10 +116,10 @@ def rows_of(loader: "DataLoader[Any]") -> int:
         return rows
     raise ArgumentError(
         f"the sampler of this DataLoader, a {type(sampler).__name__}, gives {len(sampler)} of {rows} rows; "
-        "give n_data, the rows that training is about"
+        "pass n_data, the number of training rows"
     )
 
 
 def sampler_of(loader: "DataLoader[Any]") -> Any:
-    """What chooses the rows, also where another object makes batches of them."""
+    """The sampler of rows, also if it is wrapped in a batch sampler."""
     return getattr(loader.batch_sampler, "sampler", loader.sampler)

@@ -1,4 +1,4 @@
-"""The loop of all fits: steps, and what callbacks do between them."""
+"""The loop of all fits: steps and callbacks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,10 +21,10 @@ from whvi.inference.seeds import mix, start_generators
 
 @dataclass(kw_only=True)
 class Loop(Resumable):
-    """A run from its first step, or from where a callback put it, to its end.
+    """A run from its first step, or from a restored step, to its end.
 
     A step depends on nothing but the tensors it starts from, its number and the seed: the rows of its batch and all
-    noise are functions of these. So ``state`` is enough to go on in the same bits.
+    noise are functions of these. So ``state`` is enough to resume bit for bit.
     """
 
     batches: Batches
@@ -37,7 +37,7 @@ class Loop(Resumable):
         super().__post_init__()
 
     def go(self) -> float:
-        """All steps that are left; the seconds they took."""
+        """Run all remaining steps; returns the seconds they took."""
         moment = Moment(0, self.run, self.history, self)
         mine = [callback for callback in self.callbacks if callback.everywhere or self.run.leads]
         with ExitStack() as stack:
@@ -83,7 +83,7 @@ class Loop(Resumable):
             raise KeyboardInterrupt(f"after {moment.step} steps")
 
     def check_finite(self, done: int) -> None:
-        """Raise DivergenceError unless all that is learned is finite."""
+        """Raise DivergenceError unless all parameters are finite."""
         parameters = [p for module in self.modules.values() for p in module.parameters()]
         if not all(tensor.isfinite().all() for tensor in (*parameters, *self.run.learned())):
             raise DivergenceError(f"parameters are not finite after {done} steps; {REMEDY}")
@@ -91,9 +91,9 @@ class Loop(Resumable):
 
 @contextmanager
 def training(*models: nn.Module) -> Iterator[None]:
-    """Models in training mode for a block, and each module in its own mode again after it.
+    """Put models in training mode for a block, and restore the mode of each module after it.
 
-    A model that is in training mode already is left as it is: parts of it may be in eval mode on purpose.
+    A model that is already in training mode does not change: parts of it may be in eval mode on purpose.
     """
     flags = [(module, module.training) for model in models for module in model.modules()]
     for model in models:

@@ -1,4 +1,4 @@
-"""The mode of the posterior of a plain network, by the steps of SVI."""
+"""Maximum a posteriori estimation of a plain network, with the steps of SVI."""
 
 from dataclasses import dataclass
 from math import log, pi
@@ -17,17 +17,17 @@ from whvi.nn.model import bayesian_layers
 
 
 class LogJoint(Bound):
-    """log p(y | parameters) and -log N(parameters; 0, prior_variance I), in the place of the KL."""
+    """log p(y | parameters) and -log N(parameters; 0, prior_variance I), in place of the KL."""
 
     settings: "MAP"
 
     def __init__(self, settings: "MAP", model: nn.Module, likelihood: Likelihood) -> None:
         if bayesian_layers(model):
-            raise ArgumentError("MAP is for networks without Bayesian layers; fit this one with SVI")
+            raise ArgumentError("MAP needs a network without Bayesian layers; fit this one with SVI")
         super().__init__(settings, model, likelihood)
 
     def prior_term(self) -> Tensor:
-        """Those parameters of a likelihood that the model holds have no such prior."""
+        """Parameters of a likelihood have no such prior."""
         variance = self.settings.prior_variance
         others = {id(parameter) for parameter in self.likelihood.parameters()}
         parameters = [parameter.flatten() for parameter in self.model.parameters() if id(parameter) not in others]

@@ -1,4 +1,4 @@
-"""Checkpoints of whvi 0.1, which named some things in other words."""
+"""Checkpoints of whvi 0.1, which used other names."""
 
 import re
 from typing import Any
@@ -14,15 +14,15 @@ _ADDED: dict[str, dict[str, Any]] = {
     "Bernoulli": _ONE_TARGET,
     "Categorical": {"ignore_index": None, **_ONE_TARGET},
 }
-"""What classes have now and had not then, as it was."""
+"""Attributes that classes did not have then, with their former values."""
 _CALLBACKS = {"history": "history", "watch": "early_stopping"}
-"""What kept a state then, and the callback that does now."""
+"""Former owners of a state, and the callbacks that replaced them."""
 
 
 def translated(saved: SavedState) -> SavedState:
-    """A checkpoint in the words of this version; one of this version is left as it is.
+    """A checkpoint with the names of this version; one of this version is not changed.
 
-    Version 0.1 told functions apart by a hash of their byte code too, which is another one in each version of Python.
+    Version 0.1 also identified functions by a hash of their byte code, which differs between versions of Python.
     """
     state = dict(saved.state)
     if isinstance(identity := state.get("identity"), dict):

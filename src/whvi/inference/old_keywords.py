@@ -54,10 +54,10 @@ _NOW = {
 def in_new_words(
     function: str, algorithm: Algorithm | None, old: OldKeywords | OldReplicasKeywords
 ) -> tuple[Algorithm | None, list[Callback]]:
-    """The algorithm and the callbacks that old keywords stand for.
+    """The algorithm and the callbacks that replace old keywords.
 
     Args:
-        function: that the user called and that calls this one: "fit", or one that fits replicas.
+        function: the name of the calling function: "fit", or one that fits replicas.
 
     A keyword that the function never had is an InputTypeError.
     """
@@ -80,7 +80,7 @@ def in_new_words(
     if stopping is not None:
         found.append(stopping.on(rows) if rows is not None else stopping)
     elif rows is not None:
-        raise ArgumentError("validation rows are for early stopping; give early_stopping=EarlyStopping() too")
+        raise ArgumentError("validation rows need early stopping; pass early_stopping=EarlyStopping() too")
     if (called := given.get("callback")) is not None:
         found.append(Every(given.get("callback_every", 1000), called))
     if (folder := given.get("log_dir")) is not None:

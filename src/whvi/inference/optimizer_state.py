@@ -20,7 +20,7 @@ def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def optimizer_numbers(optimizer: Optimizer) -> dict[str, Any]:
-    """Everything else in the state. Settings of the groups are not state: the caller gives them again."""
+    """Everything else in the state. Settings of the groups are not state: the caller passes them again."""
     numbers: dict[str, Any] = {}
     for index, state in optimizer.state_dict()["state"].items():
         for name, value in state.items():

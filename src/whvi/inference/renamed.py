@@ -43,7 +43,7 @@ def _with_old_names(function: Callable[..., Any], names: dict[str, str]) -> Call
             new = names[old]
             warn_caller(f"{old} is now called {new}")
             if new in keywords:
-                raise ArgumentError(f"{new} is given twice, as {old} too; give {new} alone")
+                raise ArgumentError(f"{new} is given twice, also as {old}; pass only {new}")
             keywords[new] = keywords.pop(old)
         return function(*arguments, **keywords)
 

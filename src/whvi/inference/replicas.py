@@ -1,7 +1,7 @@
-"""Many models of one architecture trained at once: each with its own data, seed and learning rate, on one core.
+"""Many models of one architecture trained at once on one core, each with its own data, seed and learning rate.
 
-Small networks cost what their operations cost, not what their numbers cost: R of them side by side take little more
-time than one. Their parameters are stacked, and ``torch.func.vmap`` turns the objective of one model into that of all.
+In small networks the overhead of operations dominates: R of them together take little more
+time than one. Their parameters are stacked, and ``torch.func.vmap`` maps the objective of one model to all.
 """
 
 from abc import abstractmethod
@@ -28,11 +28,11 @@ from whvi.rows import Inputs
 
 
 class Replicas(Run):
-    """R models of one architecture, each with its own data and seed: their objectives at once, and what holds them.
+    """R models of one architecture, each with its own data and seed, and their joint objective.
 
     Args:
         objectives: one for each, called with x, y and n_data.
-        members: whose they are.
+        members: the models.
     """
 
     def __init__(self, objectives: Sequence[Objective], members: Members) -> None:
@@ -62,7 +62,7 @@ class Replicas(Run):
 
     @abstractmethod
     def write(self, rows: Tensor) -> None:
-        """Take other parameters for them: (R, parameters)."""
+        """Set their parameters: (R, parameters)."""
 
     def evaluate(self, learned: dict[str, Tensor], x: Inputs, y: Tensor, step: int, *rest: Any) -> Any:
         """The objectives of all replicas, with the noise that each would have alone: (R,) for each of their parts.
@@ -88,7 +88,7 @@ class Replicas(Run):
                     self.fixed[name].copy_(value)
 
     def seeds_of(self, step: int, x: Inputs, count: int) -> Tensor:
-        """What each replica draws its noise from in a step, where x is: (R, count)."""
+        """The noise seeds of each replica in a step, on the device of x: (R, count)."""
         seeds = [seeds_from(mix(seed, "step", step), (count,)) for seed in self.seeds]
         return torch.stack(seeds).to(of.device(x))
 
@@ -103,7 +103,7 @@ class Replicas(Run):
         *rest: Any,
         graphs: bool = False,
     ) -> Any:
-        """The objectives as a function of all that changes from step to step; ``graphs`` is that of ``ops.seeded``."""
+        """The objectives as a function of what changes between steps; ``graphs`` is that of ``ops.seeded``."""
 
         def one(learned: dict[str, Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Any) -> Any:
             with seeded(seeds, graphs=graphs):
@@ -113,11 +113,11 @@ class Replicas(Run):
         return vmap(one, dims, randomness="different")(learned, fixed, seeds, x, y, counts)
 
     def own(self) -> dict[str, Tensor]:
-        """What is not learned and not shared, stacked."""
+        """Tensors that are neither learned nor shared, stacked."""
         return {name: value for name, value in self.fixed.items() if name not in self.shared}
 
     def unsaved(self) -> set[str]:
-        """What the replicas share."""
+        """Tensors that the replicas share."""
         return {f"{r}.{name}" for r in range(len(self.flats)) for name in self.shared}
 
     @torch.no_grad()
@@ -130,7 +130,7 @@ class Replicas(Run):
 
     @torch.no_grad()
     def take(self) -> None:
-        """Go on from what the models and likelihoods hold: the inverse of ``finish``."""
+        """Take the current values of the models and likelihoods: the inverse of ``finish``."""
         self.write(torch.stack([flat.flat() for flat in self.flats]))
         for name, values in self.own().items():
             values.copy_(torch.stack([flat.tensors[name] for flat in self.flats]))
@@ -167,7 +167,7 @@ def check_alike(pairs: Sequence[tuple[nn.Module, Likelihood]]) -> None:
 
 
 def check_settings(settings: Sequence[Any]) -> None:
-    """Raise the error that says why these algorithms, one for each replica, are not one for all."""
+    """Raise an error unless these algorithms, one for each replica, are compatible."""
     first = settings[0]
     for one in settings:
         if not isinstance(one, Algorithm) or type(one) is not type(first):

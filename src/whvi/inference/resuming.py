@@ -22,10 +22,10 @@ Value = TypeVar("Value")
 
 
 class Part(NamedTuple):
-    """A model of a fit with what is its own: the only one, or a replica."""
+    """A model of a fit with its likelihood and names: the only one, or a replica."""
 
     prefix: str
-    """Of the names of its modules: "" where it is the only one, else "0.", "1.", ..."""
+    """Of the names of its modules: "" for a single model, otherwise "0.", "1.", ..."""
     model: nn.Module
     likelihood: Likelihood
     seed: int
@@ -41,16 +41,16 @@ class Resumable:
     run: Run
     steps: int
     modules: Mapping[str, nn.Module]
-    """Whose tensors belong to the state, besides those of the run."""
+    """Modules whose tensors belong to the state, besides those of the run."""
     parts: Sequence[Part]
-    """All that the run changes: one model and likelihood, whose tensors are those of ``modules``, or all replicas."""
+    """Everything that the run changes: one model and likelihood, with the tensors of ``modules``, or all replicas."""
     identity: Callable[[], dict[str, Any]]
-    """What tells this run from others, but for its callbacks."""
+    """The identity of this run, without its callbacks."""
     history: History
     callbacks: Sequence[Callback]
     """The history is one of them."""
     start: dict[str, str] = field(default_factory=dict)
-    """What the modules were before the first step; taken down where a checkpoint is kept."""
+    """Fingerprint of the modules before the first step; recorded if there is a checkpoint."""
 
     def __post_init__(self) -> None:
         kinds = ("model", "likelihood")
@@ -58,7 +58,7 @@ class Resumable:
         """The modules that the run changes, by name."""
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that the run resumes from, as tensors and JSON."""
+        """The whole state of the run, as tensors and JSON."""
         tensors = self.module_tensors()
         tensors |= {f"run.{name}": tensor for name, tensor in self.run.tensors().items()}
         states: dict[str, Any] = {}
@@ -75,7 +75,7 @@ class Resumable:
         return tensors, numbers
 
     def restore(self, saved: checkpoint.SavedState, folder: object) -> None:
-        """Go back to what was saved in a folder; CheckpointError where that is another run."""
+        """Restore the state in a folder; raise CheckpointError if it belongs to another run."""
         given = {name: copied(module) for name, module in self.owners.items()}
         try:
             self._restore(saved, folder)
@@ -84,7 +84,7 @@ class Resumable:
                 give_back(module, given[name])
             if isinstance(error, KeyError):
                 raise CheckpointError(
-                    f"the checkpoint in {folder} lacks {error}: it is whole, but of another kind of run; "
+                    f"the checkpoint in {folder} lacks {error}: it belongs to another kind of run; "
                     "choose another folder"
                 ) from None
             if isinstance(error, Exception) and not isinstance(error, CheckpointError | UnsupportedError | MemoryError):
@@ -95,7 +95,7 @@ class Resumable:
         saved = translated(saved)
         if saved.step > self.steps:
             raise CheckpointError(
-                f"the run in {folder} has done {saved.step} steps, but steps is {self.steps}; ask for more, or "
+                f"the run in {folder} has done {saved.step} steps, but steps is {self.steps}; use more steps, or "
                 "choose another folder"
             )
         check_same(saved.state["identity"], self._described(), folder)
@@ -115,7 +115,7 @@ class Resumable:
         self.history.stopped = "early" if state["stopped"] == "early" else "steps"
 
     def _check_continued(self, now: Mapping[str, str], found: str, folder: object) -> None:
-        """Raise CheckpointError unless each module is at the start of the run, or as the earlier call left it."""
+        """Raise CheckpointError unless each module has the weights of the start of the run or of an earlier call."""
         self.run.finish()
         left = [of_modules(self.owners)]
         for callback in self.callbacks:
@@ -132,16 +132,16 @@ class Resumable:
             raise another_start(found, folder)
 
     def _named(self) -> list[Callback]:
-        """The callbacks that a checkpoint holds."""
+        """The callbacks with an entry in a checkpoint."""
         return [callback for callback in self.callbacks if callback.name]
 
     def _described(self) -> dict[str, Any]:
-        """What tells this run from others, and what its callbacks must have in common."""
+        """The identity of this run, with that of its callbacks."""
         own = {callback.name: identity for callback in self._named() if (identity := callback.identity())}
         return {**self.identity(), "callbacks": own}
 
     def module_tensors(self, part: Part | None = None) -> dict[str, Tensor]:
-        """The tensors of the modules, by name; or those of a part that the run does not leave as they are."""
+        """The tensors of the modules, by name; or those of a part that the run changes."""
         found = {}
         owners = self.modules if part is None else {n: m for n, m in self.owners.items() if n.startswith(part.prefix)}
         for prefix, module in owners.items():
@@ -155,7 +155,7 @@ class Resumable:
         return {name: value for name, value in found.items() if name not in unsaved}
 
     def load_modules(self, tensors: Mapping[str, Tensor]) -> None:
-        """Give the modules their tensors; of replicas, those that there are."""
+        """Load the tensors of the modules; for replicas, those that exist."""
         for prefix, module in self.owners.items():
             own = _below(f"{prefix}.", tensors)
             if self.modules or own:

@@ -1,4 +1,4 @@
-"""Numbers that change with the step: factors of a learning rate, weights of the KL."""
+"""Schedules: factors of a learning rate, weights of the KL."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from whvi.arguments import whole_number
 from whvi.errors import ArgumentError, InputTypeError
 
 Schedule = Callable[[int], float]
-"""A number for each step, from 0. A function of the step alone, so that a run can be resumed anywhere."""
+"""A number for each step, from 0. It depends only on the step, so a run can resume at any step."""
 
 
 @checked
@@ -60,7 +60,7 @@ class PowerDecay:
 class CosineDecay:
     """Half a cosine from 1 to 0 over ``steps``.
 
-    A learning rate that ends at zero averages the noise of the last batches out, so it may begin higher.
+    A learning rate that ends at zero averages out the noise of the last batches, so it may start higher.
 
     >>> [round(CosineDecay(4)(t), 3) for t in (0, 1, 2, 3, 4, 5)]
     [1.0, 0.854, 0.5, 0.146, 0.0, 0.0]
@@ -81,7 +81,7 @@ class CosineDecay:
 class OneCycle:
     """Up from ``start`` to 1 over the first ``share`` of ``steps``, and down to 0, each along half a cosine.
 
-    A rate that is far too high to begin with is reached in safety, and takes a network far in few passes (Smith, 2018).
+    The warm-up allows a high learning rate, which trains a network in few passes (Smith, 2018).
 
     >>> [round(OneCycle(10, share=0.5, start=0.0)(t), 3) for t in (0, 2, 5, 7, 10, 11)]
     [0.0, 0.345, 1.0, 0.655, 0.0, 0.0]
@@ -131,7 +131,7 @@ class LinearWarmup:
 class Scaled:
     """Another schedule times a number. A KL weight that ends below 1 gives a tempered ("cold") posterior.
 
-    Its objective is no bound on the evidence.
+    Its objective is not a bound on the evidence.
 
     >>> [Scaled(LinearWarmup(4), 0.5)(t) for t in (0, 1, 4, 9)]
     [0.0, 0.125, 0.5, 0.5]
@@ -155,7 +155,7 @@ class Scaled:
 @checked
 @dataclass(frozen=True)
 class CyclicWarmup:
-    """A linear warm-up again and again: it fills ``share`` of each ``period``, and the rest of the period stays at 1.
+    """A repeated linear warm-up: it takes ``share`` of each ``period``, and the rest of the period stays at 1.
 
     After the last of ``cycles`` it stays at 1 (Fu et al., 2019).
 
@@ -181,7 +181,7 @@ class CyclicWarmup:
 
 
 class PowerDecayLR(LRScheduler):
-    """``PowerDecay`` as a scheduler of torch, for training loops of one's own.
+    """``PowerDecay`` as a scheduler of torch, for your own training loop.
 
     >>> import torch
     >>> optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
@@ -194,7 +194,7 @@ class PowerDecayLR(LRScheduler):
     def __init__(self, optimizer: Optimizer, gamma: float = 0.0005, power: float = 0.3, last_epoch: int = -1) -> None:
         if last_epoch != -1 and not all("initial_lr" in group for group in optimizer.param_groups):
             raise ArgumentError(
-                f"last_epoch is {last_epoch}, but the optimizer has not run with a schedule; use -1 for a fresh start, "
+                f"last_epoch is {last_epoch}, but the optimizer has not run with a schedule; use -1 for a new run, "
                 "or load the state of the optimizer first"
             )
         self.decay = PowerDecay(gamma, power)
@@ -212,7 +212,7 @@ class PowerDecayLR(LRScheduler):
 
 
 def at(schedule: float | Schedule, step: int) -> float:
-    """A number, or a schedule at a step."""
+    """The value of a number or a schedule at a step."""
     return schedule(step) if callable(schedule) else schedule
 
 

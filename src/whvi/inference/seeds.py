@@ -1,4 +1,4 @@
-"""Seeds that are functions of names, so that a run needs no state of a generator to go on."""
+"""Seeds that are functions of names, so that a run resumes without the state of a generator."""
 
 from hashlib import blake2b
 
@@ -18,12 +18,12 @@ def mix(seed: int, *words: int | str) -> int:
 
 
 def start_generators(seed: int) -> None:
-    """Start torch's generators, for what a step is going to draw.
+    """Seed torch's generators for the draws of a step.
 
-    ``torch.manual_seed`` also leaves word for accelerators that are not in use, each time with the stack of calls as
-    text: half a millisecond, which a step on a processor alone need not pay.
+    ``torch.manual_seed`` also queues a call for unused accelerators, each time with the call stack as
+    text: half a millisecond, which a step on the CPU can save.
 
-    Law: draws are those after ``torch.manual_seed(seed)``.
+    Law: draws equal those after ``torch.manual_seed(seed)``.
     """
     if torch.accelerator.is_available():
         torch.manual_seed(seed)

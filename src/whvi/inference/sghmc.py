@@ -36,28 +36,28 @@ class SGHMC(Algorithm):
         v <- (1 - friction) v - step_size^2 V^-1/2 grad U + N(0, 2 friction temperature step_size^2 V^-1/2 - B)
         theta <- theta + v
 
-    where B = gradient_noise * step_size^4 is what the noise of minibatches adds by itself. During burn-in V is an
+    where B = gradient_noise * step_size^4 is the noise that minibatches add. During burn-in V is an
     average over a window of steps whose length adapts; it then stays, and each chain has its own. The mass is never
-    less than the prior alone would give, so that a parameter without data takes no wild steps.
+    less than that of the prior, which limits the steps of a parameter without data.
 
     Law: on a Gaussian target, where V^-1/2 grad^2 U has eigenvalues e, exact gradients give the exact mean, and
     1 / (1 - step_size^2 e / (4 - 2 friction)) times the exact variance in their directions.
 
     Args:
         step_size: epsilon of the paper.
-        friction: share of the velocity that a step takes away.
-        burn_in: first steps, which adapt V and are not kept.
-        thin: steps from one kept sample to the next.
-        keep: samples to keep of each chain: the latest.
-        chains: how many at once. The first starts at the parameters of the model; the others where
-            ``reset_parameters`` of its modules puts them, or, for want of that, at a draw of the prior around them.
+        friction: fraction of the velocity that a step removes.
+        burn_in: first steps, which adapt V and are discarded.
+        thin: steps between kept samples.
+        keep: number of samples to keep of each chain, the latest.
+        chains: the number of chains. The first starts at the parameters of the model; the others at the result of
+            ``reset_parameters`` of its modules, or, if there is none, at a draw of the prior around them.
         prior_variance: of the weights: theta ~ N(0, prior_variance). Or by name of parameter; those without have 1.
         temperature: 1 is the posterior.
-        gradient_noise: share of V that is taken for noise of the minibatch: 1 is the paper's. A larger share than is
-            true makes the samples too narrow, a smaller one too wide, and neither helps once step_size^2 V^1/2 comes
-            near 2 friction: then that noise is all there is. A batch of all rows has none, whatever is said here.
+        gradient_noise: fraction of V that counts as noise of the minibatch: 1 in the paper. A larger fraction than the
+            true one makes the samples too narrow, a smaller one too wide, and neither helps if step_size^2 V^1/2 comes
+            near 2 friction: then this noise dominates. A batch of all rows has none, whatever the setting.
 
-    A learned parameter of the likelihood is sampled too, with the prior N(its value at the start, 1).
+    A learned parameter of the likelihood is sampled too, with the prior N(its initial value, 1).
 
     >>> from whvi.likelihoods import Gaussian
     >>> run = SGHMC(burn_in=10, thin=1, chains=2).init(nn.Linear(3, 1), Gaussian(learned=False), n_data=5)
@@ -80,7 +80,7 @@ class SGHMC(Algorithm):
     gradient_noise: float = 1.0
 
     def __post_init__(self) -> None:
-        """Raise the error that says which setting is wrong."""
+        """Raise an error if a setting is wrong."""
         for field in fields(self):
             if field.name != "prior_variance":
                 _check_number(field.name, getattr(self, field.name), whole=field.type is int)
@@ -116,9 +116,9 @@ class SGHMC(Algorithm):
         return Chains(self, model, likelihood, n_data)
 
     def check_call(self, steps: int, early_stopping: bool) -> None:
-        """There must be steps for a sample, and nothing converges that one could stop at."""
+        """There must be enough steps for a sample, and no early stopping."""
         if early_stopping:
-            raise UnsupportedError("chains have no best place to stop at: SGHMC takes no early stopping")
+            raise UnsupportedError("chains have no best step: SGHMC does not support early stopping")
         if steps < self.burn_in + self.thin:
             raise ArgumentError(
                 f"with burn_in = {self.burn_in} and thin = {self.thin}, {steps} steps leave no sample; take more, or a "
@@ -131,12 +131,14 @@ class SGHMC(Algorithm):
             return [self.prior_variance] * len(names)
         unknown = sorted(set(self.prior_variance) - set(names))
         if unknown:
-            raise ArgumentError(f"prior_variance names {', '.join(unknown)}, but the model learns {', '.join(names)}")
+            raise ArgumentError(
+                f"prior_variance names {', '.join(unknown)}, but the model has the parameters {', '.join(names)}"
+            )
         return [self.prior_variance.get(name, 1.0) for name in names]
 
 
 class Chains(Run):
-    """Chains of SGHMC at work. The model and the likelihood stand where the first chain stands, at every step."""
+    """A run of SGHMC chains. The model and the likelihood have the values of the first chain at every step."""
 
     def __init__(self, settings: SGHMC, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
         self.settings, self.model, self.likelihood, self.n_data = settings, model, likelihood, n_data
@@ -155,7 +157,7 @@ class Chains(Run):
         self._kept: deque[Tensor] = deque(maxlen=settings.keep)
 
     def update(self, x: Inputs, y: Tensor, step: int) -> Terms:
-        """One step of all chains with one batch; terms are means over chains, at the place they come from."""
+        """One step of all chains with one batch; terms are means over chains, before the step."""
         if not 1 <= len(y) <= self.n_data:
             raise ArgumentError(f"the batch has {len(y)} rows, but must have from 1 to n_data = {self.n_data}")
         log_likelihood, gradient = self._stacked.log_likelihood(self._position, x, y, self.n_data)
@@ -189,14 +191,16 @@ class Chains(Run):
         return self._stacked.split(self._all_kept().movedim(0, 1), LIKELIHOOD)
 
     def posterior(self) -> Ensemble:
-        """``ensemble()``: without samples an error, since the place of a chain in burn-in is no posterior."""
+        """``ensemble()``: an error without samples, because a chain in burn-in is not a posterior."""
         return self.ensemble()
 
     def ensemble(self) -> Ensemble:
         """All kept samples as one ensemble of chains * samples networks, chain after chain, for ``whvi.predict``."""
         if not self._kept:
             first = self.settings.burn_in + self.settings.thin
-            raise ArgumentError(f"there are no samples yet: the first is kept after burn_in + thin = {first} steps")
+            raise ArgumentError(
+                f"there are no samples yet: the first is stored after burn_in + thin = {first} steps; take more steps"
+            )
         size = len(self._kept) * self.settings.chains
         states, likelihood_states = (
             {name: parameter.detach().expand(size, *parameter.shape) for name, parameter in module.named_parameters()}
@@ -206,19 +210,19 @@ class Chains(Run):
         return Ensemble.from_states(self.model, states, self.likelihood, likelihood_states)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Where the chains are, what they have learned of the scales, and their samples (n, chains, parameters)."""
+        """Positions of the chains, their adapted scales, and their samples (n, chains, parameters)."""
         return {name: value.clone() for name, value in self._state().items()} | {"kept": self._all_kept()}
 
     def numbers(self) -> dict[str, Any]:
-        """Nothing: all is in the tensors."""
+        """Empty: the whole state is in the tensors."""
         return {}
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go on from what ``tensors`` gave; the model and the likelihood follow the first chain."""
+        """Restore the result of ``tensors``; the model and the likelihood follow the first chain."""
         state = self._state()
         missing = {"kept", *state} - set(tensors)
         if missing:
-            raise ArgumentError(f"tensors lack {', '.join(sorted(missing))}; give all that a run of SGHMC gave")
+            raise ArgumentError(f"tensors lack {', '.join(sorted(missing))}; pass all tensors of the run of SGHMC")
         shapes = {name: tuple(value.shape) for name, value in state.items()}
         shapes["kept"] = (len(tensors["kept"]), *self._position.shape)
         for name, shape in shapes.items():
@@ -233,9 +237,9 @@ class Chains(Run):
         self._stacked.write(self._position[0])
 
     def _adapt(self, uphill: Tensor, moving: slice) -> None:
-        """The paper's averages, over a window of steps that grows, but shrinks where the gradient has a direction.
+        """The paper's averages, over a window of steps that grows, but shrinks if the gradient has a direction.
 
-        The rate is 1 / (window + 1), as in code of its authors: at 1 / window a window of one step would never grow.
+        The rate is 1 / (window + 1), as in the authors' code: with 1 / window a window of one step would never grow.
         """
         mean, square, window = (value[:, moving] for value in (self._gradient, self._square, self._window))
         rate = 1.0 / (window + 1.0)
@@ -244,7 +248,7 @@ class Chains(Run):
         window += 1.0 - window * mean.square() / square
 
     def _move(self, uphill: Tensor, moving: slice, gradient_noise: float) -> None:
-        """The step that ``SGHMC`` describes."""
+        """The step in the docstring of ``SGHMC``."""
         settings = self.settings
         square, velocity = self._square[:, moving], self._velocity[:, moving]
         rate = settings.step_size**2 * torch.maximum(square, 1.0 / self._variance[moving]).rsqrt()

@@ -19,7 +19,7 @@ MODEL, LIKELIHOOD = "model.", "likelihood."
 
 
 class Objective(nn.Module):
-    """A model and its likelihood as one module, whose forward pass is what the steps of an algorithm differentiate."""
+    """A model and its likelihood as one module, whose forward pass is the objective of an algorithm."""
 
     def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Objective(nn.Module):
 
 
 class Flat:
-    """The learned parameters of a pair of a model and its likelihood as one vector, those of the model first.
+    """The parameters of a model and its likelihood as one vector, those of the model first.
 
     Args:
         pair: the two of them.
@@ -56,15 +56,15 @@ class Flat:
         self.places = places(pair, {id(tensor): name for name, tensor in self.tensors.items()})
 
     def call(self, tensors: dict[str, Tensor], *arguments: Any) -> Any:
-        """The pair with other tensors in it, by name."""
+        """Call the pair with other tensors, by name."""
         return call_with(self.pair, self.places, tensors, *arguments)
 
     def flat(self) -> Tensor:
-        """The parameters as they are: (parameters)."""
+        """The current parameters: (parameters)."""
         return _flat(self.parameters.values())
 
     def write(self, flat: Tensor) -> None:
-        """Give the model and the likelihood the parameters of one copy: (parameters)."""
+        """Set the parameters of the model and the likelihood to one copy: (parameters)."""
         with torch.no_grad():
             for name, value in self.split(flat).items():
                 self.parameters[name].copy_(value)
@@ -80,7 +80,7 @@ class Flat:
 
 
 class Stacked(Flat):
-    """Copies of a model and its likelihood as rows of a matrix. What is not learned, all copies share."""
+    """Copies of a model and its likelihood as rows of a matrix. All copies share tensors that are not learned."""
 
     def __init__(self, model: nn.Module, likelihood: Likelihood) -> None:
         super().__init__(_LogLikelihood(model, likelihood))
@@ -106,7 +106,7 @@ class Stacked(Flat):
         return value.detach(), gradient
 
     def elsewhere(self, std: Tensor) -> Tensor:
-        """A start of its own for one more copy, with spreads std where modules have none: (parameters)."""
+        """Initial values for one more copy, drawn with std for modules without an initialisation: (parameters)."""
         other, fresh = deepcopy(self.pair), set()
         for module in other.modules():
             if callable(reset := getattr(module, "reset_parameters", None)):

@@ -17,12 +17,13 @@ from whvi.rows import Inputs
 
 
 class StackedRun(Replicas):
-    """SVI (or MAP) at work on R models at once.
+    """A run of SVI (or MAP) on R models at once.
 
     The parameters of a replica are one row of a matrix, and the replicas of one learning rate are one matrix: to the
-    optimizer it is a single parameter. It must be one that treats each number on its own, as Adam and SGD do.
+    optimizer it is a single parameter. The optimizer must be elementwise, as Adam and SGD are.
 
-    Law: a replica ends where its model would end alone, with the same settings, data and seed, within rounding.
+    Law: a replica ends with the parameters of its model trained alone, with the same settings, data and seed, within
+    rounding.
     """
 
     def __init__(self, settings: Sequence[SVI], members: Members, compiled: bool = False) -> None:
@@ -52,7 +53,7 @@ class StackedRun(Replicas):
         return terms
 
     def _differentiate(self, x: Inputs, y: Tensor, step: int) -> Terms:
-        """Give the matrices their gradients; the parts of the bound, (R,) each."""
+        """Compute the gradients of the matrices; returns the terms of the bound, (R,) each."""
         weight = at(self.settings[0].kl_weight, step)
         if self.gradients is None:
             log_likelihood, kl = self.evaluate(self.flats[0].split(self.rows()), x, y, step)
@@ -73,7 +74,7 @@ class StackedRun(Replicas):
         return terms
 
     def _bound(self, matrices: list[Tensor], fixed: dict[str, Tensor], seeds: Tensor, *batch: Any) -> Any:
-        """The parts of the bound as a function of all that changes from step to step."""
+        """The terms of the bound as a function of everything that changes between steps."""
         return self.at_seeds(self.flats[0].split(self._in_order(matrices)), fixed, seeds, *batch, graphs=True)
 
     def rows(self) -> Tensor:

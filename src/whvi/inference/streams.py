@@ -1,4 +1,4 @@
-"""Data that come in parts: what was learned from one part is the prior of the next."""
+"""Data that arrive in parts: the posterior of one part is the prior of the next."""
 
 from collections.abc import Iterable
 
@@ -15,19 +15,19 @@ from whvi.posterior.last import LastPosterior
 
 @checked
 def posterior_as_prior(model: nn.Module, likelihood: Likelihood | None = None, *, freeze: bool = True) -> None:
-    """Make the posterior of ``model``, as it is now, the prior of what comes next, in place.
+    """Make the current posterior of ``model`` its prior, in place.
 
-    From now on ``whvi.kl(model)`` is to that posterior. A fit to other rows, with ``n_data`` their number alone, then
-    gives what all rows together would, as far as the posterior's family holds it.
+    From then on ``whvi.kl(model)`` is the KL to that posterior. A fit to other rows, with only their number as
+    ``n_data``, then gives the posterior of all rows, as far as the family of the posterior can represent it.
 
     Args:
         model: with Gaussian posteriors.
-        likelihood: its noise is held, too.
-        freeze: hold what is not random and has no posterior to resume from: scales S1 and S2, weights of plain layers,
-            the noise. What is known of g is known for these scales. With False they are learned from new rows alone.
+        likelihood: its noise is frozen too.
+        freeze: freeze parameters without a posterior: scales S1 and S2, weights of plain layers,
+            the noise. The posterior of g holds for these scales. With False they are learned from the new rows alone.
 
-    ``state_dict`` holds the priors, so a model that is saved and loaded keeps them; which parameters are held it does
-    not say.
+    ``state_dict`` contains the priors, so a saved model keeps them, but not which parameters are
+    frozen.
 
     Law: for a linear model with a full Gaussian g, two halves give the posterior of the whole.
 
@@ -43,7 +43,7 @@ def posterior_as_prior(model: nn.Module, likelihood: Likelihood | None = None, *
     for layer in layers:
         others = [part for part in layer.kl_pairs() if not isinstance(part, Posterior)]
         if others:
-            raise UnsupportedError(f"a {type(layer).__name__} has a KL, but no posterior that could become a prior")
+            raise UnsupportedError(f"a {type(layer).__name__} has a KL, but no posterior that can become a prior")
     posteriors = {part for layer in layers for part in layer.kl_pairs() if isinstance(part, Posterior)}
     priors = {posterior: LastPosterior.of(posterior) for posterior in posteriors}
     for posterior, prior in priors.items():
@@ -58,7 +58,7 @@ def posterior_as_prior(model: nn.Module, likelihood: Likelihood | None = None, *
 
 
 def start_from(prior: nn.Module, model: nn.Module, likelihood: Likelihood) -> None:
-    """Make ``model`` start at the posterior of another, or at its own, which is its prior now."""
+    """Make ``model`` start at the posterior of another model, or at its own, which becomes its prior."""
     if not isinstance(prior, nn.Module):
         raise InputTypeError(f"prior must be a fitted torch.nn.Module, got {type(prior).__name__}")
     if prior is not model:

@@ -30,14 +30,14 @@ MakeOptimizer = Callable[..., Optimizer]
 
 
 class Bound(Objective):
-    """The two parts of the bound at a batch, as the output of a module: so its tensors can be exchanged for others."""
+    """The two terms of the bound at a batch, as the output of a module, so that its tensors can be replaced."""
 
     def __init__(self, settings: "SVI", model: nn.Module, likelihood: Likelihood) -> None:
         super().__init__(model, likelihood)
         self.settings = settings
 
     def forward(self, x: Inputs, y: Tensor, n_data: float | Tensor) -> Terms:
-        """For a batch of a data set of ``n_data`` rows; the weight of the KL is left to the step."""
+        """For a batch of a dataset of ``n_data`` rows; the step applies the KL weight."""
         with torch.autocast(of.device(x).type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
             log_likelihood = expected_log_likelihood(self.model, self.likelihood, x, y, n_data, self.settings.samples)
         return Terms(log_likelihood, self.prior_term())
@@ -54,8 +54,8 @@ class SVI(Algorithm):
     """Maximise N / M * log-likelihood - kl_weight * KL by a torch optimizer.
 
     Args:
-        learning_rate: at the first step.
-        schedule: factor of it at each step; the paper's by default.
+        learning_rate: the initial one.
+        schedule: its factor at each step; default the paper's.
         kl_weight: weight of the KL, or a schedule of it.
         samples: draws for each row and step.
         clip: largest norm of the gradient, or None.
@@ -65,7 +65,7 @@ class SVI(Algorithm):
 
     replica_settings: ClassVar[tuple[str, ...]] = ("learning_rate", "schedule")
     bound: ClassVar[type[Bound]] = Bound
-    """What the steps maximise."""
+    """The objective of the steps."""
 
     learning_rate: float = 1e-3
     schedule: float | Schedule = PowerDecay()  # noqa: RUF009 (it is frozen)
@@ -93,7 +93,7 @@ class SVI(Algorithm):
         return SVIRun(self, model, likelihood, n_data)
 
     def init_compiled(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> "FlatRun":
-        """Start on a model, with steps that are one graph."""
+        """Start on a model with compiled steps."""
         from whvi.inference.flat_svi import FlatRun
 
         return FlatRun(self, model, likelihood, n_data)
@@ -107,7 +107,7 @@ class SVI(Algorithm):
 
 
 class SVIRun(Run):
-    """SVI at work on one model. Its state is that of the optimizer, besides the model and the likelihood."""
+    """A run of SVI on one model. Its state is that of the optimizer, besides the model and the likelihood."""
 
     def __init__(self, settings: SVI, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
         self.settings, self.model, self.likelihood, self.n_data = settings, model, likelihood, n_data
@@ -137,7 +137,7 @@ class SVIRun(Run):
         return Terms(log_likelihood.detach(), kl.detach())
 
     def evaluate(self, x: Inputs, y: Tensor) -> Terms:
-        """The parts of the bound at a batch."""
+        """The terms of the bound at a batch."""
         terms: Terms = self.bound(x, y, self.n_data)
         return terms
 
@@ -155,7 +155,7 @@ class SVIRun(Run):
 
 
 def trainable(*modules: nn.Module) -> list[nn.Parameter]:
-    """The parameters of some modules that are to be learned, each once."""
+    """The parameters of some modules that require gradients, each once."""
     found = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
     if not found:
         raise ArgumentError("the model has no parameters that require a gradient; there is nothing to fit")
@@ -163,7 +163,7 @@ def trainable(*modules: nn.Module) -> list[nn.Parameter]:
 
 
 def make_optimizer(settings: SVI, parameters: Iterable[Any]) -> Optimizer:
-    """The optimizer of some settings, for parameters or groups of them; Adam in one pass where torch has that."""
+    """The optimizer of some settings, for parameters or groups of them; fused Adam if torch has it."""
     parameters = list(parameters)
     tensors = [p for part in parameters for p in (part["params"] if isinstance(part, dict) else [part])]
     simple = all(p.device.type in ("cpu", "cuda") and p.is_contiguous() for p in tensors)
@@ -171,12 +171,12 @@ def make_optimizer(settings: SVI, parameters: Iterable[Any]) -> Optimizer:
     options = {"fused": True} if settings.optimizer is Adam and simple else {}
     optimizer = settings.optimizer(parameters, lr=settings.learning_rate, **options)
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise UnsupportedError("LBFGS evaluates the objective several times a step, which has noise; use another")
+        raise UnsupportedError("LBFGS evaluates the noisy objective several times per step; use another optimizer")
     return optimizer
 
 
 def set_rates(optimizer: Optimizer, *factors: float) -> None:
-    """The learning rate of each group: what it was at first, times the factor of the group, or one for all."""
+    """Set the learning rate of each group: its initial value times the factor of the group, or one for all."""
     groups = optimizer.param_groups
     for group, factor in zip(groups, factors if len(factors) > 1 else factors * len(groups), strict=True):
         group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor

@@ -52,13 +52,13 @@ def parse(data: bytes) -> Any:
     except ValueError as error:
         raise ArgumentError(f"it is not JSON as whvi writes it ({error})") from error
     if not same:
-        raise ArgumentError("it is JSON, but not in the form in which whvi writes it")
+        raise ArgumentError("it is JSON, but not in the form that whvi writes")
     return value
 
 
 def _encoded(value: Any, place: str, depth: int) -> Any:
     if depth > DEPTH:
-        raise ArgumentError(f"{place[:200]} is nested more than {DEPTH} deep, or holds itself; make it flatter")
+        raise ArgumentError(f"{place[:200]} is nested more than {DEPTH} deep, or contains itself; make it flatter")
     if isinstance(value, float) and not math.isfinite(value):
         return {_FLOAT: float.__repr__(value)}
     if value is None or isinstance(value, (bool, int, float, str)):

@@ -58,7 +58,7 @@ def save(
     whole_number("step", step, least=0)
     whole_number("keep", keep)
     if not isinstance(state, dict):
-        raise InputTypeError(f"state must be a dict that JSON can hold, got {type(state).__name__}")
+        raise InputTypeError(f"state must be a dict of JSON values, got {type(state).__name__}")
     folder = Path(folder)
     commit, file = _paths(folder, step)
     data = packing.pack(tensors)
@@ -120,9 +120,7 @@ def load(folder: str | os.PathLike[str], step: int | None = None) -> SavedState:
 
 def _load(folder: Path, step: int | None, found: list[int]) -> SavedState:
     if not found:
-        raise CheckpointError(
-            f"{folder} holds no checkpoint, a pair of files such as step-00001000.json; save one first"
-        )
+        raise CheckpointError(f"{folder} has no checkpoint, a pair of files such as step-00001000.json; save one first")
     step = found[-1] if step is None else step
     if step not in found:
         raise CheckpointError(f"{folder} holds no checkpoint of step {step}; choose from {', '.join(map(str, found))}")
@@ -145,7 +143,7 @@ def _read(folder: Path, step: int) -> SavedState:
     try:
         return SavedState(step, packing.unpack(data), found.state)
     except ArgumentError as error:
-        raise CheckpointError(f"{file} is as it was written, but {error}") from error
+        raise CheckpointError(f"{file} is undamaged, but {error}") from error
 
 
 def _way_out(folder: Path, step: int, found: list[int]) -> str:
@@ -199,7 +197,7 @@ def _names(folder: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise CheckpointError(f"{folder} cannot be listed ({error.strerror}), but a folder is wanted") from error
+        raise CheckpointError(f"{folder} must be a folder that can be listed ({error.strerror})") from error
 
 
 def _size(path: Path) -> int:
@@ -207,9 +205,9 @@ def _size(path: Path) -> int:
     try:
         status = path.stat()
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be opened ({error.strerror}), but a file is wanted") from error
+        raise CheckpointError(f"{path} must be a file that can be opened ({error.strerror})") from error
     if not stat.S_ISREG(status.st_mode):
-        raise CheckpointError(f"{path} is not a regular file, but one is wanted")
+        raise CheckpointError(f"{path} must be a regular file")
     return status.st_size
 
 
@@ -217,4 +215,4 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read ({error.strerror}), but must be readable") from error
+        raise CheckpointError(f"{path} must be readable ({error.strerror})") from error

@@ -35,7 +35,7 @@ def add(place: Path, name: str, text: str, manifest: bytes) -> None:
     """Write one more file of the folder whose manifest this is; CheckpointError if another has taken its place."""
     with turn(place):
         if _state(place) != (place, manifest):
-            raise CheckpointError(f"{place} has been replaced meanwhile; {name} is not written")
+            raise CheckpointError(f"{place} was replaced by another process; {name} is not written")
         files = _read(place / NAME)
         atomic.write_text(place / name, text)  # no part of the folder until the manifest names it
         _write(place, {**files, name: _entry(place / name)})
@@ -52,10 +52,10 @@ def check(folder: Path) -> None:
         raise CheckpointError(f"{folder} is not complete: {', '.join(missing[:3])} is missing")
     own = {name.partition("/")[0] for name in files if "/" in name}
     if more := sorted(name for name in there - files.keys() if name.partition("/")[0] in own and "/" in name):
-        raise CheckpointError(f"{folder} mixes two models: {', '.join(more[:3])} is not of this one")
+        raise CheckpointError(f"{folder} mixes two models: {', '.join(more[:3])} belongs to another one")
     for name, entry in files.items():
         if _entry(folder / name, limit=entry.get("bytes")) != entry:
-            raise CheckpointError(f"{folder} is damaged or mixes two models: {name} is not the file that it was")
+            raise CheckpointError(f"{folder} is damaged or mixes two models: {name} differs from the manifest")
 
 
 def put(new: Path, place: Path, *, replace: bool = False) -> None:
@@ -68,7 +68,7 @@ def put(new: Path, place: Path, *, replace: bool = False) -> None:
         if standing(place) == before:  # an earlier process ended between two renames
             before.rename(place)
         if os.path.lexists(place) and not replace:
-            raise CheckpointError(f"{place} has come into being meanwhile; choose another place")
+            raise CheckpointError(f"{place} was created by another process; choose another folder")
         shutil.rmtree(before, ignore_errors=True)
         if os.path.lexists(place):
             place.rename(before)  # a folder with files in it cannot be renamed over
@@ -127,7 +127,7 @@ def _entry(path: Path, limit: int | None = None) -> dict[str, Any]:
     """Size and hash of a file, which must be a regular one; of one that is larger than expected the size is enough."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
-        raise CheckpointError(f"{path} is not a regular file, but one is wanted")
+        raise CheckpointError(f"{path} must be a regular file")
     if limit is not None and status.st_size != limit:
         return {"bytes": status.st_size}
     found = hashlib.sha256()
@@ -149,7 +149,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
-            raise CheckpointError(f"{path} is not a manifest: a regular file of at most {LIMIT} bytes is wanted")
+            raise CheckpointError(f"{path} must be a manifest, a regular file of at most {LIMIT} bytes")
         found = canonical.parse(path.read_bytes())
     except FileNotFoundError:
         raise CheckpointError(f"{path.parent} is not complete: {path.name} is missing") from None
@@ -166,7 +166,7 @@ def _read(path: Path) -> dict[str, Any]:
         )
     files = found.get("files")
     if digest(canonical.dump(found)) != seal or not isinstance(files, dict):
-        raise CheckpointError(f"{path} is damaged: its sha256 is not the one it states")
+        raise CheckpointError(f"{path} is damaged: its sha256 differs from the stated one")
     if not all(isinstance(entry, dict) for entry in files.values()):
         raise CheckpointError(f"{path} does not describe files")
     return files

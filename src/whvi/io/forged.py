@@ -23,7 +23,7 @@ def check_kind(place: object, state: Any, form: str, version: int, otherwise: st
     Args:
         place: the file or its folder.
         state: what it says of itself, as "format" and "version".
-        form, version: what is wanted.
+        form, version: the expected ones.
         otherwise: what to say of another format, after the place.
     """
     if not isinstance(state, dict) or state.get("format") != form:
@@ -59,7 +59,7 @@ def check_shapes(make: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -
     if wanted != found:
         name = min(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
         here, there = ("absent" if name not in shapes else f"of shape {shapes[name]}" for shapes in (found, wanted))
-        raise CheckpointError(f"its tensor {name[:80]} is {here}, but {there} is what its settings ask for")
+        raise CheckpointError(f"its tensor {name[:80]} is {here}, but its settings need {there}")
 
 
 def not_as_saved(folder: object, what: str, error: Exception) -> CheckpointError:

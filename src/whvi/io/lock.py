@@ -26,7 +26,7 @@ def alone(folder: str | os.PathLike[str], *, wait: bool | float = False) -> Iter
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CheckpointError(f"{folder} cannot be used ({error.strerror}), but a folder is wanted") from error
+        raise CheckpointError(f"{folder} must be a folder that can be used ({error.strerror})") from error
     if os.name == "nt":
         with _opened(folder / ".lock") as descriptor:
             _wait(lambda: _locked(descriptor), wait, folder)
@@ -62,7 +62,7 @@ def _wait(attempt: Callable[[], bool], wait: bool | float, what: Path) -> None:
     end = monotonic() + _seconds(wait)
     while not attempt():
         if monotonic() >= end:
-            raise CheckpointError(f"another run is at work in {what}; wait until it ends, or choose another folder")
+            raise CheckpointError(f"another run is using {what}; wait until it ends, or choose another folder")
         sleep(_PAUSE)
 
 

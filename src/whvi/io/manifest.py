@@ -40,7 +40,7 @@ def write(manifest: Manifest) -> bytes:
     document["sha256"] = digest(canonical.dump(document, name="checkpoint"))
     text = canonical.dump(document)
     if len(text) > LIMIT:
-        raise ArgumentError(f"state takes {len(text)} bytes of JSON, over {LIMIT}; put large parts in the tensors")
+        raise ArgumentError(f"state takes {len(text)} bytes of JSON, over {LIMIT}; put large parts into the tensors")
     return text
 
 
@@ -59,7 +59,7 @@ def read(path: Path, text: bytes) -> Manifest:
     _check_fields(path, entry, _TENSORS_FIELDS)
     for sha256 in (document["sha256"], entry["sha256"]):
         if not _SHA256.fullmatch(sha256):
-            raise CheckpointError(f"{path} has the sha256 {sha256[:80]!r}, but 64 hexadecimal digits are wanted")
+            raise CheckpointError(f"{path} must have a sha256 of 64 hexadecimal digits, got {sha256[:80]!r}")
     body = {key: value for key, value in document.items() if key != "sha256"}
     check_equal(path, "the sha256", digest(canonical.dump(body)), document["sha256"])
     return Manifest(document["step"], entry["file"], entry["bytes"], entry["sha256"], document["state"])
@@ -68,9 +68,7 @@ def read(path: Path, text: bytes) -> Manifest:
 def check_equal(path: Path, what: str, found: object, wanted: object) -> None:
     """Raise the CheckpointError of a file in which something is not as it should be."""
     if type(found) is not type(wanted) or found != wanted:
-        raise CheckpointError(
-            f"{path} is damaged or of another origin: {what} is {found!r:.80}, but {wanted!r} is wanted"
-        )
+        raise CheckpointError(f"{path} is damaged or of another origin: {what} must be {wanted!r}, got {found!r:.80}")
 
 
 def digest(data: bytes) -> str:
@@ -80,7 +78,7 @@ def digest(data: bytes) -> str:
 
 def _check_kind(path: Path, document: Any) -> None:
     if not isinstance(document, dict):
-        raise CheckpointError(f"{path} holds a JSON {type(document).__name__}, but a checkpoint is an object")
+        raise CheckpointError(f"{path} must hold a JSON object, got {type(document).__name__}")
     check_equal(path, "the format", document.get("format"), FORMAT)
     version = document.get("version")
     if isinstance(version, int) and version > VERSION:
@@ -93,7 +91,9 @@ def _check_kind(path: Path, document: Any) -> None:
 def _check_fields(path: Path, found: dict[str, Any], wanted: Mapping[str, type]) -> None:
     if found.keys() != wanted.keys():
         names = [", ".join(sorted(keys))[:200] or "nothing" for keys in (found, wanted)]
-        raise CheckpointError(f"{path} has the fields {names[0]}, but {names[1]} are wanted")
+        raise CheckpointError(f"{path} must have the fields {names[1]}, got {names[0]}")
     for name, kind in wanted.items():
         if type(found[name]) is not kind:
-            raise CheckpointError(f"{path} has {name} as {type(found[name]).__name__}, but {kind.__name__} is wanted")
+            raise CheckpointError(
+                f"{path} is damaged: {name} must be {kind.__name__}, got {type(found[name]).__name__}"
+            )

@@ -60,9 +60,11 @@ def _check(name: str, tensor: Tensor) -> None:
             "a tensor cannot be called '__metadata__', as safetensors has its own use for that; rename it"
         )
     if tensor.is_meta:
-        raise DeviceError(f"tensor {name!r} is on the meta device and has no values to save; put it on a real one")
+        raise DeviceError(f"tensor {name!r} is on the meta device and has no values to save; move it to a real device")
     if tensor.layout is not torch.strided:
-        raise InputTypeError(f"tensor {name!r} has layout {tensor.layout}, but dense is wanted; call to_dense() on it")
+        raise InputTypeError(f"tensor {name!r} must be dense, got layout {tensor.layout}; call to_dense() on it")
     if tensor.dtype not in DTYPES:
         names = ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in DTYPES))
-        raise DtypeError(f"tensor {name!r} has dtype {tensor.dtype}, but a checkpoint takes {names}; save a view of it")
+        raise DtypeError(
+            f"tensor {name!r} has dtype {tensor.dtype}, but a checkpoint supports {names}; save a view of it"
+        )

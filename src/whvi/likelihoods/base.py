@@ -73,7 +73,9 @@ class Likelihood(nn.Module, ABC):
 
     def cdf(self, f: Tensor, y: Tensor) -> Tensor:
         """P(target <= y | f) of each output: (..., N, features), (N, outputs) -> (..., N, outputs)."""
-        raise UnsupportedError(f"a target of {type(self).__name__} has no order, so it has no quantiles and intervals")
+        raise UnsupportedError(
+            f"targets of {type(self).__name__} have no order, so there are no quantiles and intervals"
+        )
 
     @property
     def noise(self) -> float | None:
@@ -85,7 +87,7 @@ class Likelihood(nn.Module, ABC):
         if not isinstance(f, Tensor):
             raise InputTypeError(f"f must be a torch.Tensor, got {type(f).__name__}; convert it with torch.as_tensor")
         if not f.is_floating_point():
-            raise DtypeError(f"f has dtype {f.dtype}, but what a network gives is floating point")
+            raise DtypeError(f"f has dtype {f.dtype}, but the output of a network must be floating point")
         if f.ndim < 2 + self.positions or f.shape[-1] != self.features:
             raise ShapeError(
                 f"the model gives {tuple(f.shape)}, but {type(self).__name__} takes "
@@ -145,7 +147,7 @@ def real_targets(y: object, outputs: int, positions: int = 0, kind: str = "Gauss
         how = more_positions(y, 2, kind) if y.shape[-1:] == (outputs,) else ""
         raise ShapeError(f"y has shape {tuple(y.shape)}, but targets must be {rows_of(positions, outputs)}{how}")
     if y.is_complex():
-        raise DtypeError(f"y has dtype {y.dtype}, but targets are real")
+        raise DtypeError(f"y has dtype {y.dtype}, but targets must be real")
     if not y.is_floating_point():
         y = _exact(y)
     bad = y.shape[0] - int(y.isfinite().flatten(1).all(1).sum())
@@ -159,7 +161,7 @@ def _exact(y: Tensor) -> Tensor:
     found = y.to(torch.get_default_dtype())
     if rounded := int((found.to(y.dtype) != y).sum()):
         raise ArgumentError(
-            f"y has dtype {y.dtype}, and {rounded} of its {y.numel()} whole numbers have no equal in {found.dtype}; "
+            f"y has dtype {y.dtype}, but {found.dtype} cannot represent {rounded} of its {y.numel()} whole numbers; "
             "standardise them, or convert them with y.double()"
         )
     return found

@@ -96,7 +96,7 @@ class Categorical(Discrete):
                 f"y has shape {tuple(y.shape)}, but labels of classes must be {rows_of(self.positions)}{how}"
             )
         if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
-            raise DtypeError(f"y has dtype {y.dtype}, but labels of classes are whole numbers; convert with y.long()")
+            raise DtypeError(f"y has dtype {y.dtype}, but labels of classes must be integers; convert with y.long()")
         y = y.long()
         known = y if self.ignore_index is None else y[y != self.ignore_index]
         if known.numel() and not (int(known.min()) >= 0 and int(known.max()) < self.outputs):

@@ -60,7 +60,7 @@ class RandomFeatureGP(nn.Module):
     ) -> None:
         super().__init__()
         if posterior not in POSTERIORS:
-            raise ArgumentError(f"posterior {posterior!r} is not known; use one of: {', '.join(POSTERIORS)}")
+            raise ArgumentError(f"posterior {posterior!r} is unknown; use one of: {', '.join(POSTERIORS)}")
         if posterior.startswith("whvi") and not _square_of_power_of_two(whole_number("features", features)):
             warnings.warn(
                 f"{features} features are not the square of a power of two: the structured matrix is padded, and costs "

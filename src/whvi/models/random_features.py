@@ -21,7 +21,7 @@ class GaussianProjection(nn.Module):
         in_features, out_features: the shape.
         orthogonal: each block of ``in_features`` rows is a random rotation whose rows get the lengths of independent
             normal vectors (Yu et al., 2016): rows are distributed as before, and together cover all directions.
-        generator: where the numbers come from; default torch's own.
+        generator: source of the random numbers; default torch's own.
         device, dtype: of the result; the same generator gives the same matrix in every precision.
 
     Law: forward(x) == x @ matrix.T.
@@ -117,7 +117,7 @@ class RandomFeatures(nn.Module):
         _known("projection", projection, PROJECTIONS)
         if kernel == "rbf" and features % 2:
             raise ArgumentError(
-                f"features of 'rbf' are pairs of cosine and sine, so their number is even; got {features}"
+                f"features of 'rbf' are pairs of cosine and sine, so their number must be even, got {features}"
             )
         scales = torch.as_tensor(lengthscale, dtype=torch.float64)
         if scales.shape not in ((), (in_features,)):
@@ -174,4 +174,4 @@ class RandomFeatures(nn.Module):
 
 def _known(name: str, value: str, names: Sequence[str] | dict[str, Callable[..., nn.Module]]) -> None:
     if value not in names:
-        raise ArgumentError(f"{name} {value!r} is not known; use one of: {', '.join(names)}")
+        raise ArgumentError(f"{name} {value!r} is unknown; use one of: {', '.join(names)}")

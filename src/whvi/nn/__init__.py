@@ -1,4 +1,4 @@
-"""Bayesian layers: a forward pass that draws, a KL that is summed."""
+"""Bayesian layers: each forward pass draws weights, and KL terms are summed."""
 
 from whvi.moved import moved_names
 from whvi.nn.base import BayesianLayer

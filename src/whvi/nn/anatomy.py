@@ -1,4 +1,4 @@
-"""What a module is made of, in words that can be compared and stored: everything but the values of its tensors."""
+"""A description of a module that can be compared and stored: everything except the values of its tensors."""
 
 import re
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 _BARE = frozenset(vars(nn.Module()))
-"""What every module has."""
+"""Attributes that every module has."""
 _PLAIN = (bool, int, float, str, tuple)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def describe(value: Any, depth: int = 4) -> Any:
-    """Settings as JSON: the same in every process, different for what works differently, as far as that can be seen."""
+    """Settings as JSON: equal in every process, and different for different settings, as far as detectable."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, torch.dtype | torch.device | torch.Size | type):
@@ -96,7 +96,7 @@ def _attributes(value: Any, depth: int) -> dict[str, Any]:
 
 
 def differences(saved: Any, now: Any, path: str = "") -> list[str]:
-    """Where two descriptions differ, in words."""
+    """The differences of two descriptions, as text."""
     if isinstance(saved, Mapping) and isinstance(now, Mapping):
         names = dict.fromkeys((*saved, *now))
         parts = [differences(saved.get(name), now.get(name), f"{path}.{name}".lstrip(".")) for name in names]

@@ -1,4 +1,4 @@
-"""The way nn.MultiheadAttention is called, for modules that stand in its place."""
+"""The call signature of nn.MultiheadAttention, for modules that replace it."""
 
 from abc import abstractmethod
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class AttentionCall(NamedTuple):
 
 
 class AttentionLike(nn.Module):
-    """A module that is called as nn.MultiheadAttention is."""
+    """A module with the call signature of nn.MultiheadAttention."""
 
     def forward(
         self,
@@ -33,10 +33,10 @@ class AttentionLike(nn.Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """As nn.MultiheadAttention: a mask is True, or -inf, where attention is not allowed."""
+        """Like nn.MultiheadAttention: masks are True, or -inf, where attention is not allowed."""
         masks = key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
         return self.attend(AttentionCall(query, key, value, *masks))
 
     @abstractmethod
     def attend(self, call: AttentionCall) -> tuple[Tensor, Tensor | None]:
-        """The output, and the weights where they are needed."""
+        """The output, and the attention weights if they are needed."""

@@ -1,4 +1,4 @@
-"""What every Bayesian layer has in common: how a forward pass gets its draw, and how KL terms add up."""
+"""The base class of Bayesian layers: how a forward pass gets its draw, and how KL terms are summed."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -19,10 +19,10 @@ from whvi.posterior import Posterior, Prior, each_kl, total_kl
 
 
 class BayesianLayer(nn.Module, ABC):
-    """A layer whose forward pass draws weights: ``forward(x) -> Tensor`` and nothing else.
+    """A layer whose forward pass draws weights: ``forward(x) -> Tensor``, without other outputs.
 
     ``draws="example"`` is an independent draw for each example, ``"batch"`` one for each call; ``whvi.sampling`` and
-    ``whvi.mean_mode`` fix them. A pass keeps nothing on the layer, so copies, threads, vmap and graphs work.
+    ``whvi.mean_mode`` fix them. A pass stores nothing on the layer, so copies, threads, vmap and graphs work.
 
     Law: forward under a fixed draw == the plain layer with ``weight_at(draw)`` and ``bias_value(draw)``.
     """
@@ -32,7 +32,7 @@ class BayesianLayer(nn.Module, ABC):
     bias: Posterior | None
     """Distribution of the bias, if the layer has one."""
     _may_share = False
-    """Whether a posterior of the layer was given to another one, too."""
+    """Whether another layer also has a posterior of this layer."""
 
     def __init__(self, draws: str) -> None:
         super().__init__()
@@ -59,19 +59,19 @@ class BayesianLayer(nn.Module, ABC):
 
     @abstractmethod
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
-        """Each random part, by the module that owns its parameters, with its prior, or its KL without one."""
+        """Maps each random part (the module with its parameters) to its prior, or to its KL if it has no prior."""
 
     @abstractmethod
     def check(self, x: Tensor) -> None:
-        """Raise the error that says what is wrong with the shape of x, if anything is."""
+        """Raise an error if the shape of x is wrong."""
 
     def vectors(self) -> dict[Posterior, int]:
-        """Random vectors that another layer may have too, with their streams of noise."""
+        """Random vectors that layers can share, with their streams of noise."""
         return {}
 
     @property
     def weight(self) -> Tensor:
-        """The mean weight, where code that reads layers of torch looks for a weight: its shape, dtype and device."""
+        """The mean weight, under the name that torch's layers use: for code that reads its shape, dtype and device."""
         return self.weight_at()
 
     def bias_value(self, draw: Draw | None = None) -> Tensor | None:
@@ -79,10 +79,10 @@ class BayesianLayer(nn.Module, ABC):
         return None if self.bias is None else repeated(value_at(self.bias, draw, BIAS), draw, 1)
 
     def moments(self, mean: Tensor, variance: Tensor | None) -> Stage:
-        """What the layer makes of inputs that have a mean and a variance: for ``whvi.predict(method="moments")``.
+        """Mean and variance of the output from those of the input, for ``whvi.predict(method="moments")``.
 
         Args:
-            mean, variance: of independent inputs, (N, features); no variance where they are known.
+            mean, variance: of independent inputs, (N, features); variance None for inputs without uncertainty.
         """
         raise UnsupportedError(f"{type(self).__name__} has no moments; use method='samples'")
 
@@ -96,7 +96,7 @@ class BayesianLayer(nn.Module, ABC):
 
     @checked_but("shape")
     def draw(self, shape: Shape | None = (), generator: torch.Generator | None = None) -> Draw:
-        """A fresh draw: one (), S of them (S,), or one for each example (None)."""
+        """A new draw: one (), S of them (S,), or one for each example (None)."""
         if shape is not None:
             check_shape("shape", shape)
             shape = tuple(shape)
@@ -141,14 +141,14 @@ class BayesianLayer(nn.Module, ABC):
 
 
 def as_laid_out(y: Tensor, x: Tensor, feature_axes: int) -> Tensor:
-    """y as torch's own layer would lay it out in memory, so that ``view`` takes it: in order, or, for images that are
-    not in order themselves, as they come."""
+    """y in the memory layout of torch's own layer, so that ``view`` works: contiguous, or, for images that are
+    not contiguous, in the layout of the input."""
     images = feature_axes > 1 and not x.is_contiguous()
     return y if images or y.is_contiguous() else y.contiguous()
 
 
 def autocast(x: Tensor) -> Tensor:
-    """x in the precision of ``torch.autocast``, where that is on; as for nn.Linear, float64 stays."""
+    """x in the precision of ``torch.autocast`` if it is on; as for nn.Linear, float64 stays."""
     kind = x.device.type
     if autocast_is_on(kind) and x.dtype != torch.float64:
         return x.to(torch.get_autocast_dtype(kind))

@@ -1,4 +1,4 @@
-"""A layer beside a module: y = module(x) + delta(x), while the module itself stays as it is."""
+"""A layer added to a module: y = module(x) + delta(x), without changes to the module itself."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,17 +8,17 @@ from torch import Tensor, nn
 from whvi.errors import UnsupportedError
 
 SLOT: Final = "whvi_adapter"
-"""Under which name a module has its slot."""
+"""The name of the submodule that is the slot."""
 
 
 class Slot(nn.Module):
-    """The deltas of one module, by the name of their adapter; the active one is a part of the model, others wait.
+    """The deltas of one module, by the name of their adapter. Only the active one is a part of the model.
 
-    What waits is no submodule: optimizers, KL, draws and ``state_dict`` see the active delta alone.
+    Inactive deltas are not submodules: optimizers, KL, draws and ``state_dict`` see only the active delta.
 
     Args:
-        module: it gets this slot as a submodule, and one forward hook, which is the first of its hooks: those that it
-            has see the sum.
+        module: it gets this slot as a submodule, and one forward hook, which runs before its other hooks: these
+            see the sum.
     """
 
     delta: nn.Module | None
@@ -37,13 +37,13 @@ class Slot(nn.Module):
         return self.waiting if self.delta is None else {**self.waiting, self.name: self.delta}
 
     def use(self, name: str | None) -> None:
-        """Make the delta of an adapter active; no other stays so, also where that adapter has none here."""
+        """Activate the delta of an adapter and deactivate the others, even if that adapter has no delta here."""
         self.waiting = self.deltas
         self.delta = None if name is None else self.waiting.pop(name, None)
         self.name = name or ""
 
     def leave(self, module: nn.Module) -> None:
-        """Take this slot and the hook from the module."""
+        """Remove this slot and the hook from the module."""
         self._handle.remove()
         delattr(module, SLOT)
 
@@ -51,16 +51,16 @@ class Slot(nn.Module):
 def add_delta(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
     """The forward hook of an adapted module: its output plus that of the active delta.
 
-    A hook, and no wrapper: types, names, ties and other hooks of the model stay, and torch's encoder layers, whose fast
-    path reads weights instead of calling modules, call those that have one.
+    A hook instead of a wrapper keeps types, names, ties and hooks of the model. torch's encoder layers, whose fast
+    path reads weights instead of calling modules, call modules that have a hook.
     """
     delta: nn.Module | None = getattr(module, SLOT).delta
     if delta is None or isinstance(module, nn.MultiheadAttention | nn.RNNBase):  # they add deltas to their weights
         return output
     if not isinstance(output, Tensor):
         raise UnsupportedError(
-            f"a delta is added to a tensor, but this {type(module).__name__} gave a {type(output).__name__}; leave it "
-            "out of the adapter with skip="
+            f"a delta needs a tensor as output, but this {type(module).__name__} returned a {type(output).__name__}; "
+            "exclude it from the adapter with skip="
         )
     return plus(output, delta(next(iter((*args, *kwargs.values())))))
 

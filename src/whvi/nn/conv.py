@@ -1,4 +1,4 @@
-"""Convolutions under a Walsh-Hadamard posterior."""
+"""Convolutions with a Walsh-Hadamard posterior."""
 
 from math import prod
 
@@ -17,7 +17,7 @@ from whvi.posterior.spec import Spec
 from whvi.structure import make_plan
 
 _MANY = 4
-"""Patches for each filter of a group, from which it pays to build the filters (measured)."""
+"""From this number of patches for each filter of a group, building the filters is faster (measured)."""
 
 
 class WHVIConv2d(Convolutional, StructuredLayer):
@@ -25,12 +25,12 @@ class WHVIConv2d(Convolutional, StructuredLayer):
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
-        bias and the others: as for ``WHVILinear``. Each group has scales of its own; ``share_g`` is across groups too.
+        bias and the others: as for ``WHVILinear``. Each group has its own scales; ``share_g`` also spans groups.
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
     With a draw for each example the filters are applied to the patches of the image without being built, unless there
-    are far more patches than filters; then, and with one draw for many images, they are built and handed to torch's
+    are far more patches than filters. Then, and with one draw for many images, they are built and passed to torch's
     convolution.
 
     Law: under a fixed draw, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)).
@@ -114,7 +114,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         return add_bias(y.movedim(-3, -1), bias_at(self.bias, draw, 2)).movedim(-1, -3)
 
     def _pays_to_build(self, x: Tensor) -> bool:
-        """Whether to transform an image's filters and multiply takes less than to transform its many patches."""
+        """Whether transforming the filters of an image and multiplying is faster than transforming its patches."""
         patches = prod(self.geometry.output_size(*x.shape[-2:]))
         return x.numel() > 0 and patches * self.groups >= _MANY * self.out_channels
 
@@ -123,7 +123,7 @@ class WHVIConv2d(Convolutional, StructuredLayer):
         return self.filters(draw)
 
     def filters(self, draw: Draw | None) -> Tensor:
-        """As ``weight_at``, also where that gives fewer axes."""
+        """Like ``weight_at``, but always with all four axes."""
         lead = draw.shape if draw is not None and draw.shape else ()
         return self.dense(draw).reshape(*lead, *self.geometry.weight_shape)
 

@@ -1,4 +1,4 @@
-"""Convolutions along one axis: those of images that are one pixel high."""
+"""Convolutions along one axis, computed as those of images that are one pixel high."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Width = int | tuple[int]
 
 
 class OneAxis(WHVIConv2d):
-    """What convolutions along one axis have in common: they are those of images that are one pixel high."""
+    """Common code of convolutions along one axis: those of images that are one pixel high."""
 
     feature_axes = 2
 
@@ -97,7 +97,7 @@ class WHVIConv1d(OneAxis):
 
 
 class WHVIConvTranspose1d(OneAxis, WHVIConvTranspose2d):
-    """A transposed convolution along one axis, as ``WHVIConvTranspose2d`` is one along two.
+    """A transposed convolution along one axis; ``WHVIConvTranspose2d`` has two axes.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, dilation, padding_mode: as for
@@ -145,5 +145,5 @@ class WHVIConvTranspose1d(OneAxis, WHVIConvTranspose2d):
 
 
 def _single(size: Width) -> int:
-    """A size along the one axis, as torch takes it."""
+    """A size along the one axis, as in torch."""
     return size[0] if isinstance(size, tuple) else size

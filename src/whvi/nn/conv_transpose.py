@@ -1,4 +1,4 @@
-"""Transposed convolutions, which make images larger, under a Walsh-Hadamard posterior."""
+"""Transposed convolutions with a Walsh-Hadamard posterior."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ class WHVIConvTranspose2d(WHVIConv2d):
     Args:
         in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, dilation, padding_mode: as for
             nn.ConvTranspose2d.
-        bias, options: as for ``WHVILinear``, but for the default of ``weight_variance``: 2 over the mean number of
+        bias, options: as for ``WHVILinear``, except the default of ``weight_variance``: 2 over the mean number of
             weights that make up an output.
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
-    The filters are built for each draw and handed to torch.
+    The filters are built for each draw and passed to torch.
 
     Law: under a fixed draw, forward(x) == conv_transpose2d(x, weight_at(draw), bias_value(draw)).
 
@@ -58,5 +58,5 @@ class WHVIConvTranspose2d(WHVIConv2d):
         self.geometry = geometry
 
     def _pays_to_build(self, x: Tensor) -> bool:
-        """There are no patches that could be multiplied."""
+        """Always: there are no patches."""
         return True

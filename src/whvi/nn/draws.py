@@ -1,4 +1,4 @@
-"""Which draw a layer uses: a fresh one, a fixed one, or the mean."""
+"""Which draw a layer uses: a new one, a fixed one, or the mean."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,34 +17,34 @@ Entry = TypeVar("Entry")
 
 
 class Draw(NamedTuple):
-    """Names a draw of all random vectors of a layer: noise is a function of a seed, so a seed is all that is kept."""
+    """Identifies a draw of all random vectors of a layer: noise is a function of a seed, so only the seed is stored."""
 
     seed: Tensor
     """int64 scalar, from ``whvi.ops.draw_seed``."""
     shape: Shape | None = ()
     """(): one draw. (S,): S of them, for S equal parts of a batch. None: one for each example."""
     rows: int = 1
-    """Rows of the batch for each of these draws, where that is known: an input whose first axis is no multiple of all
-    of them is something else than rows, and a ``PartsError``. For None, all rows of the batch."""
+    """Rows of the batch for each of these draws, if known: an input whose first axis is not a multiple of all
+    of them does not have rows there and raises a ``PartsError``. For None, all rows of the batch."""
     shared: Mapping[Posterior, tuple[Tensor, int]] | None = None
-    """Random vectors that an earlier layer of the model has too, with the seed and the stream that they have there."""
+    """Random vectors that this layer shares with an earlier layer, with their seed and stream there."""
 
 
 FRESH = Draw(torch.empty((), dtype=torch.int64, device="meta"), rows=0)
-"""Stands for a draw that is still to be made."""
+"""Marks a draw that has not been made yet."""
 
 
 def is_fresh(draw: Draw | None) -> bool:
-    """Whether a draw is still to be made; not by identity, which torch.compile of torch 2.10 cannot trace."""
+    """Whether a draw has not been made yet; not tested by identity, which torch.compile of torch 2.10 cannot trace."""
     return draw is not None and draw.rows == 0
 
 
 class PartsError(ShapeError):
-    """The first axis of an input cannot be divided among draws: it is not rows, or not as many as there should be."""
+    """The first axis of an input cannot be divided among draws: it is not rows, or their number is wrong."""
 
 
 Draws = Mapping[nn.Module, Draw | None]
-"""The draw of each layer; None stands for the mean."""
+"""The draw of each layer; None means the posterior mean."""
 
 
 _active = threading.local()
@@ -52,13 +52,13 @@ _active = threading.local()
 
 
 def fixed_draws() -> Draws | None:
-    """The draws that are fixed in this thread by ``sampling`` and ``mean_mode``, if any."""
+    """The draws that ``sampling`` and ``mean_mode`` have fixed in this thread, if any."""
     draws: Draws | None = getattr(_active, "draws", None)
     return draws
 
 
 def entry_of(module: nn.Module, entries: Mapping[Any, Entry], default: Entry) -> Entry:
-    """What a mapping by modules has for one of them.
+    """The entry of a mapping by modules for one of them.
 
     Where modules are shared, torch.export calls proxies of them: other objects with the attributes of the module.
     """
@@ -69,7 +69,7 @@ def entry_of(module: nn.Module, entries: Mapping[Any, Entry], default: Entry) ->
 
 @contextmanager
 def fixing(draws: Draws) -> Iterator[Draws]:
-    """Fix draws in this thread for the length of a block; blocks may be nested, the inner one counts."""
+    """Fix draws in this thread for a ``with`` block. Blocks may be nested; the inner one applies."""
     before = fixed_draws()
     _active.draws = draws if before is None else {**before, **draws}
     try:
@@ -79,9 +79,9 @@ def fixing(draws: Draws) -> Iterator[Draws]:
 
 
 def batch_or_example(draws: str) -> str:
-    """For what a draw of weights is used: all rows ("batch"), or one ("example").
+    """Whether a draw of weights is used for all rows ("batch") or for one row ("example").
 
-    Version 0.1 called the former "function" in predictions: that works for one release, with a DeprecationWarning.
+    Predictions of version 0.1 called "batch" "function". That works for one release, with a DeprecationWarning.
     """
     if draws == "function":
         warn_caller("draws='function' is now called 'batch'")

@@ -1,4 +1,4 @@
-"""Monte Carlo dropout as a Bayesian layer: an input that is dropped is a column of the weight that is zero."""
+"""Monte Carlo dropout as a Bayesian layer: a dropped input is a zero column of the weight."""
 
 from math import inf
 from statistics import NormalDist
@@ -22,13 +22,13 @@ from whvi.posterior.base import wide
 
 
 class Dropout(BayesianLayer):
-    """Bernoulli dropout on the inputs of a linear map, in training and in evaluation; off only in ``mean_mode``.
+    """Bernoulli dropout on the inputs of a linear layer, in training and in evaluation; off only in ``mean_mode``.
 
-    An input is kept with probability 1 - p and divided by it, so that the mean of all draws is the map without
-    dropout. One mask serves an example, or all inputs of a draw.
+    An input is kept with probability 1 - p and divided by it, so that the mean over draws is the layer without
+    dropout. Each example, or each draw, has one mask.
 
     Args:
-        inputs: how many there are.
+        inputs: their number.
         p: probability of dropping an input, 0 <= p < 1.
         prior_variance: of weights and bias.
         draws: "example" or "batch".
@@ -46,20 +46,20 @@ class Dropout(BayesianLayer):
         )  # a normal is below it with probability p
 
     def mask(self, draw: Draw, dtype: torch.dtype, axes: int = 0) -> Tensor:
-        """What the inputs are multiplied by, 0 or 1 / keep: (*draw.shape, 1 * axes, inputs)."""
+        """The factor of each input, 0 or 1 / keep: (*draw.shape, 1 * axes, inputs)."""
         shape = shape_of(draw)
         noise = normal(draw.seed, 0, (*shape, *(1,) * (axes if shape else 0), self.inputs))
         return (noise >= self._threshold).to(dtype) / self.keep
 
     def drop(self, x: Tensor, draw: Draw | None) -> Tensor:
-        """x with its inputs dropped, or as it is for the mean: (..., inputs, [H, W]) -> the same."""
+        """x with inputs dropped, or unchanged for the mean: (..., inputs, [H, W]) -> the same."""
         if draw is None or self.p == 0.0:
             return x
         mask = self.mask(draw, x.dtype, x.ndim - self.feature_axes - len(shape_of(draw)))
         return x * mask[(..., *(None,) * (self.feature_axes - 1))]
 
     def kl_term(self, weight: Tensor, bias: Tensor | None, keep: float) -> Tensor:
-        """KL of Gal and Ghahramani (2016). Their weights are those that meet an input that is kept: W / keep."""
+        """KL of Gal and Ghahramani (2016). Their weights are those of kept inputs: W / keep."""
         bias_square = 0.0 if bias is None else kl.square(wide(bias))
         return kl.dropout(kl.square(wide(weight)) / keep**2, bias_square, keep, self.prior_variance)
 
@@ -72,7 +72,7 @@ class MCDropout(Dropout):
     """y = W diag(z) x / (1 - p) + b with z_j ~ Bernoulli(1 - p): dropout before a linear layer or a convolution.
 
     Args:
-        layer: nn.Linear, whose inputs are dropped one by one, or nn.Conv2d, whose input channels are dropped whole, so
+        layer: nn.Linear, where single inputs are dropped, or nn.Conv2d, where whole input channels are dropped, so
             that a draw is a weight.
         p, prior_variance, draws: as for ``Dropout``.
 
@@ -143,15 +143,15 @@ class MCDropout(Dropout):
         return (weight.reshape(groups, outputs // groups, inputs, -1) * mask).reshape(*shape, *weight.shape)
 
     def bias_value(self, draw: Draw | None = None) -> Tensor | None:
-        """The bias, which is the same at all draws: (*draw.shape, outputs)."""
+        """The bias, equal for all draws: (*draw.shape, outputs)."""
         return None if self.layer.bias is None else repeated(wide(self.layer.bias), draw, 1)
 
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
-        """Of the layer that is wrapped: it counts once, however often it is wrapped."""
+        """Of the wrapped layer: it counts once, however often it is wrapped."""
         return {self.layer: self.kl_term(self.layer.weight, self.layer.bias, self.keep)}
 
     def check(self, x: Tensor) -> None:
-        """As the layer that is wrapped."""
+        """Checked by the wrapped layer."""
         if self.geometry is None:
             check_features(x, self.inputs)
         else:

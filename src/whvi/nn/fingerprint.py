@@ -1,4 +1,4 @@
-"""What the values of tensors are known by: a digest of each, by name."""
+"""Digests of the values of tensors, by name."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -28,7 +28,7 @@ def of_tensors(named: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
 
 
 def difference(saved: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """What two fingerprints differ in, in words; "" where they are equal."""
+    """The differences of two fingerprints as text; "" if they are equal."""
     other = [name for name in saved if name in found and saved[name] != found[name]]
     missing, more = [name for name in saved if name not in found], [name for name in found if name not in saved]
     kinds = (other, "other numbers"), (missing, "no tensor of this name"), (more, "a tensor that it does not know")

@@ -1,4 +1,4 @@
-"""A linear layer whose weights of each output are jointly Gaussian: all that a Gaussian posterior can say."""
+"""A linear layer whose weights of each output are jointly Gaussian: the most general Gaussian posterior."""
 
 from math import log
 from typing import Any
@@ -16,11 +16,11 @@ from whvi.posterior.spec import Spec
 class FullCovarianceLinear(MeanFieldLinear):
     """y = W x + b, where row k of W is N(m_k, L_k L_k^T), independent of the others.
 
-    It is here, and not with the paper's baselines, since ``RandomFeatureGP(posterior="full")`` is made of it.
+    It is here, and not with the paper's baselines, because ``RandomFeatureGP(posterior="full")`` uses it.
 
-    O(n^2) parameters and time for n inputs: for linear models of some thousand features at most.
+    O(n^2) parameters and time for n inputs: for linear models of at most a few thousand features.
 
-    Args, shapes and law: as for ``MeanFieldLinear``; ``weight_variance`` is also where variances start, times exp(-4).
+    Args, shapes and law: as for ``MeanFieldLinear``; the initial variance is ``weight_variance`` times exp(-4).
 
     >>> import torch
     >>> layer = FullCovarianceLinear(16, 1, bias=False)

@@ -1,4 +1,4 @@
-"""What a two-dimensional convolution is apart from its weight: sizes, strides, padding, groups."""
+"""The settings of a two-dimensional convolution: sizes, strides, padding, groups."""
 
 import warnings
 from math import prod
@@ -16,12 +16,12 @@ Size = int | Pair
 
 
 class ConvGeometry:
-    """How a convolution reads its input; plain numbers, so a layer that holds one has no more state than before.
+    """How a convolution reads its input: plain numbers, so a layer that has one gets no additional state.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
 
-    They are kept under the same names, as pairs where they are pairs; ``padding`` may also be "same" or "valid".
+    They are attributes of the same names, as pairs where torch has pairs; ``padding`` may also be "same" or "valid".
 
     Law: fold_output(patches(x) @ weight.reshape(groups, out_channels // groups, -1).mT, H, W) == convolve(x, weight).
 
@@ -61,7 +61,7 @@ class ConvGeometry:
                 sizes = (self.kernel_size, self.stride, self.padding, self.dilation)
                 nn.Conv2d(in_channels, out_channels, *sizes, groups, False, mode, device="meta")
         except (TypeError, ValueError) as error:
-            raise ArgumentError(f"no such convolution: {error}") from None
+            raise ArgumentError(f"this convolution does not exist in torch: {error}") from None
         (top, bottom), (left, right) = self._around(0), self._around(1)
         self._margins = (left, right, top, bottom)
 
@@ -94,7 +94,7 @@ class ConvGeometry:
         return y.reshape(*x.shape[:-3], *y.shape[1:])
 
     def convolve_each(self, x: Tensor, weight: Tensor) -> Tensor:
-        """S kernels, each for a part of x: (S, ..., in_channels, H, W), (S, *weight_shape) -> (S, ..., out, H', W').
+        """S kernels, each for a chunk of x: (S, ..., in_channels, H, W), (S, *weight_shape) -> (S, ..., out, H', W').
 
         As one convolution with S times the groups.
         """
@@ -113,7 +113,7 @@ class ConvGeometry:
         return functional.conv2d(x, weight, bias, self.stride, padding, self.dilation, groups)
 
     def patches(self, x: Tensor) -> Tensor:
-        """What the kernel sees at each of the L = H' W' positions of the output, for each group.
+        """The input of the kernel at each of the L = H' W' positions of the output, for each group.
 
         (..., in_channels, H, W) -> (..., groups, L, in_channels / groups * kernel height * kernel width).
         """
@@ -138,7 +138,7 @@ class ConvGeometry:
         return y.reshape(*y.shape[:-1], *self.output_size(height, width))
 
     def check(self, x: Tensor) -> None:
-        """Raise the error that says what is wrong with the shape of x, if anything is."""
+        """Raise an error if the shape of x is wrong."""
         if x.ndim < 3 or x.shape[-3] != self.in_channels:
             raise ShapeError(
                 f"x has shape {tuple(x.shape)}, but must be (..., channels, height, width) "
@@ -151,7 +151,7 @@ class ConvGeometry:
             )
 
     def extra_repr(self) -> str:
-        """Arguments as torch prints them, without those at their default."""
+        """Arguments as torch prints them, without defaults."""
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         usual: dict[str, Any] = {"padding": (0, 0), "output_padding": (0, 0), "dilation": (1, 1), "groups": 1}
         given = {name: getattr(self, name, value) for name, value in {**usual, "padding_mode": "zeros"}.items()}
@@ -168,7 +168,7 @@ class ConvGeometry:
 
 
 class Convolutional:
-    """What a layer with a geometry answers as nn.Conv2d does."""
+    """The attributes of nn.Conv2d, for a layer with a geometry."""
 
     geometry: ConvGeometry
     feature_axes = 3
@@ -205,7 +205,7 @@ class Convolutional:
 
     @property
     def padding_mode(self) -> str:
-        """What the margins are filled with."""
+        """How the margins are filled."""
         return self.geometry.padding_mode
 
 
@@ -269,7 +269,7 @@ class TransposedGeometry(ConvGeometry):
 
 
 def geometry_of(layer: nn.Module | ConvGeometry) -> dict[str, Any]:
-    """What a convolution is called by, apart from its weight: arguments of torch's own and of ``ConvGeometry``."""
+    """The arguments of a convolution besides its weight: those of torch and of ``ConvGeometry``."""
     names = ["in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"]
     if isinstance(layer, nn.ConvTranspose1d | nn.ConvTranspose2d | TransposedGeometry):
         names.append("output_padding")
@@ -277,7 +277,7 @@ def geometry_of(layer: nn.Module | ConvGeometry) -> dict[str, Any]:
 
 
 def _reach(start: int, count: int, step: int) -> slice:
-    """The places of ``count`` elements, ``step`` apart."""
+    """The indices of ``count`` elements with a distance of ``step``."""
     return slice(start, start + (count - 1) * step + 1, step)
 
 

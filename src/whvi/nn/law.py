@@ -1,4 +1,4 @@
-"""The distribution of a structured weight: W is linear in g, so a Gaussian g makes a Gaussian W."""
+"""The distribution of a structured weight: W is linear in g, so a Gaussian g gives a Gaussian W."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from whvi.posterior.base import wide
 from whvi.structure import StructuredMatrix
 
 LIMIT = 4096
-"""Most entries of W for which the dense covariance of vec(W) is made: 16.8 million numbers."""
+"""The largest number of entries of W for the dense covariance of vec(W), which then has 16.8 million numbers."""
 _CHUNK = 1 << 22  # numbers of deviations from the mean that are held at a time
 
 _INSTEAD = "sample it instead: layer.weight_at(layer.draw((n,)))"
@@ -23,15 +23,15 @@ _INSTEAD = "sample it instead: layer.weight_at(layer.draw((n,)))"
 class WeightDistribution:
     """W = sum_k g_k E_k with g ~ N(mean, R R^T), so vec(W) ~ N(A mean, A R R^T A^T), where column k of A is vec(E_k).
 
-    vec stacks columns: entry (i, j) of W has the number j * out_features + i. For blocks with a g of their own, g is
-    all of them, one after the other. The filters of a convolution are the rows of W, group after group. Everything is
-    made when it is asked for, from the parameters of the moment when it was taken, and is differentiable by them.
+    vec stacks columns: entry (i, j) of W has the index j * out_features + i. If each block has its own g, g is the
+    concatenation of all. The filters of a convolution are the rows of W, group after group. All attributes are computed
+    lazily, from the parameters at the time of the call, and are differentiable.
 
     Args:
         matrix: W as a function of g.
-        g_mean: of the shape that ``matrix`` wants, n numbers.
+        g_mean: of the shape that ``matrix`` needs, n numbers.
         g_root: R, of shape (n, q).
-        groups: how many weights ``matrix`` stands for, on an axis before those of the blocks; W is their rows.
+        groups: the number of weights in ``matrix``, on an axis before those of the blocks; W is their rows.
 
     >>> from whvi.nn import WHVILinear
     >>> law = WHVILinear(4, 8).weight_distribution()
@@ -64,7 +64,7 @@ class WeightDistribution:
 
     @property
     def column_covariance(self) -> Tensor:
-        """V = E[(W - M)^T (W - M)] / tr(U): (in, in), with trace 1; all zero when nothing is random.
+        """V = E[(W - M)^T (W - M)] / tr(U): (in, in), with trace 1; all zero if nothing is random.
 
         Law: V == column_root @ column_root.T.
         """
@@ -105,8 +105,8 @@ class WeightDistribution:
     def matrix_normal_covariance(self) -> Tensor:
         """V kron U, the covariance of vec(W) if W were matrix normal: (out * in, out * in); for small W only.
 
-        It is NOT the distribution of W, though the paper says so. The matrix normal MN(M, U, V) has the mean, the row
-        and the column covariance of W, but where both are regular it spreads over all out * in directions, W over n.
+        It is NOT the distribution of W, contrary to the paper. The matrix normal MN(M, U, V) has the mean, the row
+        and the column covariance of W. If both are regular its support has out * in dimensions, and that of W has n.
         """
         self._check_size()
         return torch.kron(self.column_covariance, self.row_covariance)
@@ -120,7 +120,7 @@ class WeightDistribution:
         """The diagonal of L, (out * in), and Q, (out * in, n): the scales stretch W, the transforms only rotate g.
 
         W_ij = s1_i s2_j sum_m H_im H_mj g_m: L holds s1_i s2_j, and Q is what unit scales leave of A. K blocks that
-        share g repeat Q, so that it is divided by sqrt(K), and L multiplied by it. For the words [S] H G H [S] on whole
+        share g repeat Q, so Q is divided by sqrt(K), and L is multiplied by it. For the words [S] H G H [S] on whole
         blocks; others have no such decomposition.
 
         Law: L[:, None] * Q == linear_map, and Q.T @ Q == I.
@@ -134,7 +134,7 @@ class WeightDistribution:
         if plan.out_features * plan.in_features != plan.blocks * plan.size**2:
             raise UnsupportedError(
                 f"a weight of shape {(plan.out_features, plan.in_features)} does not fill its {plan.blocks} blocks of "
-                f"side {plan.size}, so the columns of Q are not orthogonal; use sizes that are whole blocks"
+                f"side {plan.size}, so the columns of Q are not orthogonal; use sizes that are multiples of the block"
             )
         repeats = (self.groups * plan.blocks) ** 0.5 if matrix.shared else 1.0
         # At g = (D, 0, 0, ...) the core H G H is all ones and minus ones, so that W has the size of its scales.
@@ -168,7 +168,7 @@ class WeightDistribution:
             yield self._deviations(columns)
 
     def _sum(self, term: Callable[[Tensor], Tensor]) -> Tensor:
-        """Sum over the units of noise, a few at a time: all of them together are D times as large as W."""
+        """Sum over the units of noise, a few at a time: all of them at once would be D times as large as W."""
         return reduce(torch.add, map(term, self._chunks()))
 
     def _check_size(self) -> None:
@@ -176,8 +176,8 @@ class WeightDistribution:
         entries = self.groups * plan.out_features * plan.in_features
         if entries > LIMIT:
             raise UnsupportedError(
-                f"the covariance of the {entries:,} entries of W has {entries**2:,} numbers; it is made for at most "
-                f"{LIMIT:,} entries; use variance, row_covariance and column_covariance instead"
+                f"the covariance of the {entries:,} entries of W has {entries**2:,} numbers; it is computed for "
+                f"at most {LIMIT:,} entries; use variance, row_covariance and column_covariance instead"
             )
 
 
@@ -190,7 +190,7 @@ def weight_distribution(
         matrix: W as a function of g.
         g: a Gaussian or a point.
         scales: the distributions of the scales in ``matrix``, which must be points.
-        groups: how many weights ``matrix`` stands for.
+        groups: the number of weights in ``matrix``.
     """
     if not all(isinstance(scale, Point) for scale in scales):
         raise UnsupportedError(f"W is not Gaussian when its scales are random too; {_INSTEAD}")
@@ -207,10 +207,10 @@ def weight_distribution(
 
 
 def _positive(trace: Tensor) -> Tensor:
-    """One in the place of zero, so that nothing is divided by it."""
+    """One in place of zero, to avoid a division by zero."""
     return torch.where(trace > 0, trace, 1.0)
 
 
 def _vec(matrices: Tensor) -> Tensor:
-    """Each matrix as a column, its columns on top of each other: (q, out, in) -> (out * in, q)."""
+    """Each matrix as a column, by stacking its columns: (q, out, in) -> (out * in, q)."""
     return matrices.permute(2, 1, 0).flatten(0, 1)

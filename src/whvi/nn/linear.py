@@ -1,4 +1,4 @@
-"""Linear layers under a Walsh-Hadamard posterior."""
+"""Linear layers with a Walsh-Hadamard posterior."""
 
 from typing import Any
 
@@ -27,22 +27,22 @@ class WHVILinear(StructuredLayer):
         structure: a word such as "SHGHS" (the paper's S1 H diag(g) H S2), "SHGH", "SHGHSH", "GH", or with a fixed
             permutation "SHGPHS".
         posterior: of g: "diagonal", "low_rank:8", "full", "planar:10", "planar:10:full", "point", or a function of the
-            initial mean. Terms, and blocks with a g of their own, are independent; under "joint:full" and the like
+            initial mean. Terms, and blocks with their own g, are independent; with "joint:full" and similar names
             they are correlated.
-        scales: "optimised" (a point estimate) or the name of a posterior, under a standard normal prior.
-        prior_variance: of g, or a ``Prior``. Scales make up for it: (c g, s / c) is the same weight.
-        share_g: one g for all K blocks that are stacked; else each block has its own.
-        terms: T, how many structured weights W is the sum of, each with its own g and scales; 1 is the paper's. More
-            of them learn more where data are rich, at T times the cost.
-        layout: "stack" (K blocks on top of each other), "grid" (blocks beside and on top of each other), "embed" (a
+        scales: "optimised" (a point estimate) or the name of a posterior, with a standard normal prior.
+        prior_variance: of g, or a ``Prior``. It is a choice of units: (c g, s / c) is the same weight.
+        share_g: True for one g for all K blocks, False for one g per block.
+        terms: T, the number of structured weights whose sum is W, each with its own g and scales; 1 in the paper. More
+            terms help with large datasets, at T times the cost.
+        layout: "stack" (K blocks stacked vertically), "grid" (blocks in rows and columns), "embed" (a
             part of one large block) or "reshape" (see ``WHVIColumn``).
-        block: of a grid, the side of its blocks: 1, 2, 4, 8, 12, 16, 20, ... (``whvi.ops.next_order``). Smaller blocks
+        block: side of the blocks of a grid: 1, 2, 4, 8, 12, 16, 20, ... (``whvi.ops.next_order``). Smaller blocks
             have more scales and, with ``share_g=False``, more g, up to mean field at block=1.
-        pad_to: what the side of a block of "stack" and "embed" may be: any "order" m 2^k with m = 1, 12, 20, 28, 36,
-            where that takes fewer parameters, or "power_of_two" as in the paper.
-        draws: "example", weights of their own for each row, or "batch", the same for all rows of a call; in training
-            and in evaluation alike (``whvi.mean_mode`` turns noise off).
-        weight_variance: of the entries of W at the start; default 2 / in_features, which suits ReLU.
+        pad_to: allowed sides of the blocks of "stack" and "embed": any "order" m 2^k with m = 1, 12, 20, 28, 36,
+            if that needs fewer parameters, or "power_of_two" as in the paper.
+        draws: "example", new weights for each row, or "batch", the same for all rows of a call; in training
+            and in evaluation (``whvi.mean_mode`` turns noise off).
+        weight_variance: initial variance of the entries of W; default 2 / in_features, for ReLU.
         device, dtype: of the parameters; float32 parameters also take inputs of half precision.
 
     Shapes: (..., in_features) -> (..., out_features).
@@ -102,9 +102,9 @@ class WHVILinear(StructuredLayer):
         return self.dense(draw)
 
     def moments(self, mean: Tensor, variance: Tensor | None) -> Stage:
-        """Exact; in O(D log D) for independent g, by the distribution of W for one that is correlated.
+        """Exact; in O(D log D) for independent g, by the distribution of W for correlated g.
 
-        Scales that are random, and a g that is not Gaussian, are refused.
+        Random scales and a g that is not Gaussian raise an error.
         """
         rows_only(mean)
         matrix, g = self.matrix(None), self.g
@@ -125,10 +125,10 @@ class WHVILinear(StructuredLayer):
 
 
 class WHVIColumn(WHVILinear):
-    """A linear map to few outputs: the weight vector of each output is a structured matrix, row after row.
+    """A linear layer with few outputs: the weight vector of each output is a structured matrix, row by row.
 
-    n weights cost O(sqrt(n)) parameters, where stacking would be no better than mean field. By default each output has
-    a g of its own.
+    n weights have O(sqrt(n)) parameters; stacking would need as many as mean field. By default each output has
+    its own g.
 
     Args:
         in_features: n.

@@ -1,4 +1,4 @@
-"""Layers whose weights are all independent Gaussians: the usual baseline, twice the parameters of a plain layer."""
+"""Layers with independent Gaussian weights: the usual baseline, with twice the parameters of a plain layer."""
 
 import math
 from abc import abstractmethod
@@ -34,14 +34,14 @@ _WEIGHT = 0  # stream of noise
 
 
 def drawn_outputs(centre: Tensor, variance: Tensor, seed: Tensor, offset: int) -> Tensor:
-    """Independent normals of a mean and a variance, as the outputs of a map with independent Gaussian weights are."""
+    """Independent normals with a mean and a variance, like the outputs of a map with independent Gaussian weights."""
     return drawn(centre, variance, standard_normal(centre, tuple(centre.shape), seed, offset))
 
 
 class MeanField(BayesianLayer):
-    """A map that is linear in x, under independent Gaussian weights; a subclass says which map.
+    """A map that is linear in x, with independent Gaussian weights; a subclass defines the map.
 
-    Law: the outputs of an "example" draw have the mean and the variance that independent weights give them.
+    Law: the outputs of an "example" draw have the mean and the variance that independent weights imply.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MeanField(BayesianLayer):
 
     @abstractmethod
     def products(self, x: Tensor, weight: Tensor) -> Tensor:
-        """The map with a weight for each element of the first axis of x, which is also the first of ``weight``."""
+        """The map with a weight for each element of the first axis of x and of ``weight``."""
 
     def evaluate(self, x: Tensor, draw: Draw | None) -> Tensor:
         """The layer at a draw or at its mean."""
@@ -89,22 +89,22 @@ class MeanField(BayesianLayer):
         return y + bias.to(y.dtype)[(..., *(None,) * (self.feature_axes - 1))]
 
     def _local(self, x: Tensor, draw: Draw) -> Tensor:
-        """Draws of the outputs in place of the weights: less noise in gradients, one number for each output."""
+        """Draws of the outputs instead of the weights: lower gradient variance, one random number per output."""
         centre = self.product(x, in_precision_of(x, self.weight_at()))
         with full_precision(x):  # squares leave the range of float16
             variance = self.spread(wide(x))
         return drawn_outputs(centre, variance, draw.seed, _WEIGHT * STREAM)
 
     def spread(self, x: Tensor) -> Tensor:
-        """The variance that independent weights give the outputs, without that of the bias."""
+        """The variance of the outputs from independent weights, without that of the bias."""
         std = wide(self.weights.log_std).exp().reshape(self.weight_shape)
         return self.product(x.square(), std.square())
 
     def weight_at(self, draw: Draw | None = None) -> Tensor:
         """The weight at a draw, or its mean: (*draw.shape, *weight_shape).
 
-        Where each example has its own draw, forward draws outputs and not weights: their distribution is the same, the
-        draw is another.
+        If each example has its own draw, forward draws outputs instead of weights: same distribution, but the
+        draw is different.
         """
         value = value_at(self.weights, draw, _WEIGHT)
         return value.reshape(*value.shape[:-2], *self.weight_shape)
@@ -126,7 +126,7 @@ class MeanFieldLinear(MeanField):
         bias: True for an independent Gaussian bias, False for none, or the name of a posterior ("point", ...).
         prior_variance: of the weights, or a ``Prior``; that of the bias is N(0, 1).
         draws: "example", by the local reparameterisation y = M x + sqrt(S^2 x^2) eps, or "batch".
-        weight_variance: of the means at the start; default 1 / in_features.
+        weight_variance: initial variance of the means; default 1 / in_features.
 
     Shapes: (..., in_features) -> (..., out_features).
 
@@ -199,13 +199,13 @@ class MeanFieldConv2d(Convolutional, MeanField):
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
         bias, prior_variance, draws: as for ``MeanFieldLinear``.
-        weight_variance: of the means at the start; default 1 / (weights that enter an output).
+        weight_variance: initial variance of the means; default 1 / (weights that enter an output).
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
     With a draw for each example, y = conv(x, M) + sqrt(conv(x^2, S^2)) eps, and eps is independent at each position:
-    every output has exactly the mean and variance that the weights give it, but outputs that share weights are drawn
-    as if they did not. Fixed draws and ``draws="batch"`` use the weights themselves.
+    every output has exactly the mean and variance that the weights imply, but outputs that share weights are drawn
+    independently. Fixed draws and ``draws="batch"`` draw the weights themselves.
 
     Law: under one fixed draw, or S of them, forward(x) == conv2d(x, weight_at(draw), bias_value(draw)).
 
@@ -246,7 +246,7 @@ class MeanFieldConv2d(Convolutional, MeanField):
         return self.geometry.convolve_each(x, weight)
 
     def check(self, x: Tensor) -> None:
-        """x must be (..., in_channels, H, W), no smaller than the kernel."""
+        """x must be (..., in_channels, H, W), at least as large as the kernel."""
         self.geometry.check(x)
 
     def extra_repr(self) -> str:

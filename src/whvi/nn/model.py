@@ -1,4 +1,4 @@
-"""What is asked of a whole model: its KL, its draws, its mean."""
+"""Functions of a whole model: its KL, its draws, its mean."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from whvi.posterior.prior import SpectralPrior
 
 
 class Several(nn.Module, ABC):
-    """Many models in one module. Their layers are not parts of it: they have no common KL, mean or draw."""
+    """Several models in one module. Their layers have no common KL, mean or draw."""
 
     @property
     @abstractmethod
@@ -28,9 +28,9 @@ class Several(nn.Module, ABC):
 
 
 def kl(model: nn.Module) -> Tensor:
-    """KL(posterior || prior) of everything random in ``model``, in nats: the sum, unscaled; a scalar.
+    """KL(posterior || prior) of all random vectors of ``model``, in nats: the sum, unscaled; a scalar.
 
-    A layer or a posterior that is used in several places counts once; a model without Bayesian layers has zero.
+    A layer or a posterior that is used several times counts once. A model without Bayesian layers has zero.
 
     >>> from whvi.nn import WHVILinear
     >>> layer = WHVILinear(8, 8)
@@ -63,14 +63,14 @@ def sampling(
 
     Args:
         model: a layer, or a module with layers in it.
-        draws: 1 or "batch": one function, the same for all inputs that follow. S: the first axis of the input is S
-            equal parts, and part s goes through function s, so that ``model(x.repeat(S, 1))`` is S functions on x.
-            "example": row i of every input has draw i. Or what an earlier block gave, for the same functions again.
-        generator: where the seeds come from; default torch's own.
+        draws: 1 or "batch": one draw for all inputs. S: the first axis of the input is S
+            equal chunks, and chunk s uses draw s, so ``model(x.repeat(S, 1))`` evaluates S draws at x.
+            "example": row i of every input has draw i. Or the value of an earlier block, for the same draws again.
+        generator: source of the seeds; default torch's own.
 
     The value of the block is the draw of each layer, for ``layer.weight_at(draw)``. Layers that share a posterior share
-    its draw. Copies of a layer do not share its draws, and what is computed again later (``torch.utils.checkpoint``)
-    has them only while the block lasts: call ``backward`` inside it then.
+    its draw. Copies of a layer do not share its draws. A pass that is recomputed later (``torch.utils.checkpoint``)
+    has them only within the block: call ``backward`` inside it.
 
     >>> from whvi.nn import WHVILinear
     >>> layer, x = WHVILinear(4, 4), torch.randn(3, 4)
@@ -86,7 +86,7 @@ def sampling(
             raise ArgumentError(f"draws lack {missing} of the {len(layers)} Bayesian layers of this model")
         for draw in draws.values():
             if draw is not None and not isinstance(draw, Draw):
-                raise InputTypeError(f"draws must map layers to what layer.draw() gives, got {type(draw).__name__}")
+                raise InputTypeError(f"draws must map layers to results of layer.draw(), got {type(draw).__name__}")
         return fixing(draws)
     shape = _shape(draws)
     return fixing(tied({layer: layer.draw(shape, generator) for layer in layers}))

@@ -1,4 +1,4 @@
-"""Means and variances through modules: what sampling-free prediction asks of a layer."""
+"""Means and variances through modules, for prediction without samples."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,12 +15,12 @@ Back = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class Stage(NamedTuple):
-    """What a module makes of rows whose elements are independent, with a mean and a variance each."""
+    """The output of a module for rows of independent elements with a mean and a variance."""
 
     mean: Tensor
     """(N, ...)."""
     variance: Tensor | None
-    """Of each element, (N, ...); None where the output is known."""
+    """Of each element, (N, ...); None if the output has no uncertainty."""
     back: Back
     """For linear functions u of the output, (F, N, ...): the functions of the input that they are where the module is
     replaced by its best linear approximation, (F, N, ...), and the variance that the rest of the module adds, (F, N).
@@ -28,12 +28,12 @@ class Stage(NamedTuple):
 
 
 def nothing_added(u: Tensor) -> tuple[Tensor, Tensor]:
-    """The functions as they are, and a variance of zero."""
+    """The same functions, and a variance of zero."""
     return u, u.new_zeros(u.shape[:2])
 
 
 def known(mean: Tensor) -> Stage:
-    """An output that is known."""
+    """An output without uncertainty."""
     return Stage(mean, None, nothing_added)
 
 
@@ -66,7 +66,7 @@ def independent_rows(mean: Tensor, variance: Tensor | None, weight: Tensor, spre
     Args:
         mean, variance: of x, (N, in).
         weight: E[W], (out, in).
-        spread: what the variance of W adds to that of each output, (N, out).
+        spread: the contribution of the variance of W to that of each output, (N, out).
     """
     total = spread if variance is None else spread + variance @ weight.square().mT
 

@@ -1,4 +1,4 @@
-"""What a model returns, and the tensor in it that a likelihood takes."""
+"""The return value of a model, and the tensor in it for the likelihood."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,15 +9,15 @@ from whvi.annotations import checked
 from whvi.errors import InputTypeError
 
 Output = Callable[[Any], Tensor]
-"""From what a model returns to the tensor that the likelihood takes."""
+"""Maps the return value of a model to the tensor for the likelihood."""
 
 
 class WithOutput(nn.Module):
-    """A model that gives a function of what it returned: what ``output=`` of fit, elbo and predict makes of a model.
+    """A model whose return value is mapped by a function: the form of ``output=`` in fit, elbo and predict.
 
     Args:
         model: it is a part of this module, not copied.
-        output: from what the model returns to a tensor.
+        output: maps the return value of the model to a tensor.
 
     >>> recurrent = WithOutput(nn.LSTM(3, 5), lambda found: found[0][-1])
     >>> import torch
@@ -43,7 +43,7 @@ class WithOutput(nn.Module):
 
 
 def with_output(model: nn.Module, output: Output | None) -> nn.Module:
-    """The model, with an output of its own where one is given."""
+    """The model, wrapped if an output is given."""
     return model if output is None else WithOutput(model, output)
 
 

@@ -1,4 +1,4 @@
-"""Small parts that layers of every kind are made of."""
+"""Small helpers of all layers."""
 
 from math import prod
 
@@ -15,7 +15,7 @@ BATCH_NORMS = (
     *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm),
     *(nn.LazyBatchNorm1d, nn.LazyBatchNorm2d, nn.LazyBatchNorm3d),
 )
-"""What joins the rows of a batch."""
+"""Modules that couple the rows of a batch."""
 """Of biases, and of scales that are inferred. It has no state, so that all layers can share it."""
 
 
@@ -26,20 +26,20 @@ def check_features(x: Tensor, in_features: int) -> None:
 
 
 def start_variance(weight_variance: float | None, default: float) -> float:
-    """``weight_variance``, if it is one, or the default."""
+    """``weight_variance`` if it is given, otherwise the default."""
     if weight_variance is None:
         return default
     return positive_number("weight_variance", weight_variance)
 
 
 def make_prior(prior_variance: float | Prior, like: Tensor) -> Prior:
-    """The prior itself, or N(0, prior_variance); with the dtype and on the device of ``like``."""
+    """The prior itself, or N(0, prior_variance), with the dtype and the device of ``like``."""
     prior = prior_variance if isinstance(prior_variance, Prior) else GaussianPrior(prior_variance)
     return prior.to(like) if isinstance(prior, GaussianPrior) and prior.learned else prior
 
 
 def plain_prior(prior_variance: float | Prior, like: Tensor) -> Prior:
-    """A prior for weights that are not structured."""
+    """A prior for unstructured weights."""
     if isinstance(prior_variance, ConstantWeightVariance):
         raise ArgumentError("ConstantWeightVariance is for structured weights; use a number or a GaussianPrior here")
     return make_prior(prior_variance, like)
@@ -52,7 +52,7 @@ def check_floating(dtype: torch.dtype | None) -> None:
 
 
 def check_precision(x: Tensor, dtype: torch.dtype) -> None:
-    """Raise DtypeError unless x and a layer are both of float64, or neither is."""
+    """Raise DtypeError if only one of x and a layer is float64."""
     if (x.dtype == torch.float64) != (dtype == torch.float64):
         raise DtypeError(
             f"x has dtype {x.dtype}, but the layer has {dtype}; convert one of them, as in x.to({dtype}) "
@@ -78,7 +78,7 @@ def check_model_precision(x: Inputs, model: nn.Module) -> None:
 
 
 def unit_pairs(*vectors: nn.Module | None) -> dict[nn.Module, Prior | Tensor]:
-    """A standard normal prior for each vector that is there and not a point estimate."""
+    """A standard normal prior for each vector that is not None or a point estimate."""
     return {vector: UNIT_PRIOR for vector in vectors if isinstance(vector, Posterior) and not isinstance(vector, Point)}
 
 

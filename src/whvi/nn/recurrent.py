@@ -1,4 +1,4 @@
-"""Recurrent networks whose matrices are Bayesian layers, drawn once for a whole sequence."""
+"""Recurrent networks whose weight matrices are Bayesian layers, drawn once for a whole sequence."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,15 +23,15 @@ Make = Callable[[str, nn.RNNBase], BayesianLayer]
 
 
 class Recurrent(nn.Module):
-    """What WHVILSTM and WHVIGRU have in common: torch's own recurrent network with weights that layers draw.
+    """The base class of WHVILSTM and WHVIGRU: torch's recurrent network with weights that layers draw.
 
     Args:
         sizes: as for the class of torch, by position or by name.
-        make: makes the layer of each matrix; default ``WHVILinear`` with the options.
-        options: of ``WHVILinear``; ``draws`` is "batch" by default, and ``weight_variance`` that of torch, 1 / (3
+        make: creates the layer of each matrix; default ``WHVILinear`` with the options.
+        options: of ``WHVILinear``; by default ``draws`` is "batch", and ``weight_variance`` is torch's, 1 / (3
             hidden_size).
 
-    The matrices are built for each draw and handed to torch. With one draw for all sequences that is one call; S draws,
+    The matrices are built for each draw and passed to torch. One draw for all sequences is one call; S draws,
     or a draw for each sequence (``draws="example"``), are as many calls, each for its part of the batch.
 
     Law: under a fixed draw, forward == torch's network with ``weights(draws)``, in value and gradient.
@@ -50,7 +50,7 @@ class Recurrent(nn.Module):
 
     @property
     def plain(self) -> nn.RNNBase:
-        """Torch's network of these sizes, without numbers."""
+        """Torch's network of these sizes, on the meta device."""
         return self._plain[0]
 
     @property
@@ -70,7 +70,7 @@ class Recurrent(nn.Module):
         return [found[name] for name, _ in self.plain.named_parameters()]
 
     def forward(self, x: Any, hx: Any = None) -> tuple[Any, Any]:
-        """As torch's: a tensor or a PackedSequence and a state, to all outputs and the last state."""
+        """Like torch's: maps a tensor or a PackedSequence and a state to all outputs and the last state."""
         return run(self, self.plain, list(self.layers.values()), self.weights, x, hx)
 
     def extra_repr(self) -> str:
@@ -82,7 +82,7 @@ class WHVILSTM(Recurrent):
     """nn.LSTM whose matrices are W = A diag(g) B, drawn once for each call.
 
     Args:
-        sizes, options: see ``Recurrent``; torch's own are input_size, hidden_size, num_layers, bias, batch_first,
+        sizes, options: see ``Recurrent``; those of torch are input_size, hidden_size, num_layers, bias, batch_first,
             dropout, bidirectional and proj_size.
 
     Shapes: as nn.LSTM, (L, N, in) -> (L, N, hidden) and the states (h, c); N first with ``batch_first=True``.
@@ -111,7 +111,7 @@ class WHVIGRU(Recurrent):
 
 
 RECURRENT: dict[type[nn.RNNBase], type[Recurrent]] = {nn.LSTM: WHVILSTM, nn.GRU: WHVIGRU}
-"""The Bayesian twin of each kind."""
+"""The Bayesian class of each kind."""
 
 
 def matrices(plain: nn.RNNBase) -> list[str]:
@@ -135,9 +135,9 @@ def run(
     """Torch's forward with the weights of a call: at once, or part by part of the batch where there are several draws.
 
     Args:
-        module: whose training flag counts.
+        module: its training flag applies.
         plain: torch's network, for its sizes.
-        layers: those that draw.
+        layers: the layers that draw.
         weights: all of them at draws; with S draws those that draw have S in front.
     """
     if vmap_levels():

@@ -1,4 +1,4 @@
-"""Modules of torch that read weights and call no layers, such as attention: their forward pass with other weights."""
+"""Forward passes with other weights for torch modules that read weights instead of calling layers."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -13,9 +13,9 @@ from whvi.ops import draw_seed
 
 
 class Standing:
-    """What stands in for a module in one call of its forward: some attributes are other ones.
+    """A stand-in for a module in one call of its forward, with some attributes replaced.
 
-    Nothing in the module changes for it, so that threads do not see each other's weights.
+    The module itself does not change, so threads do not see each other's weights.
     """
 
     def __init__(self, whose: nn.Module, **others: Any) -> None:
@@ -42,7 +42,7 @@ def one_draw_per_sequence(layers: Iterable[nn.Module], sequences: int) -> Abstra
 
 
 def draws_of_call(layers: Iterable[BayesianLayer], sequences: int) -> dict[nn.Module, Draw | None]:
-    """The draws of layers in a call, which are fixed for it or fresh; one for each sequence, not for each token."""
+    """The draws of layers in a call, fixed or new; one for each sequence, not for each token."""
     layers = list(layers)
     with one_draw_per_sequence(layers, sequences):
         fixed = fixed_draws() or {}
@@ -56,7 +56,7 @@ def draws_of_call(layers: Iterable[BayesianLayer], sequences: int) -> dict[nn.Mo
 
 
 def parts_of_call(draws: Mapping[nn.Module, Draw | None], sequences: int, batched: bool) -> int | None:
-    """Into how many parts a batch falls, each with a draw of its own; None where there is one draw, or the mean."""
+    """The number of parts of a batch with separate draws; None for one draw, or the mean."""
     several = [draw for draw in draws.values() if draw is not None and draw.shape]
     if not several:
         return None

@@ -1,4 +1,4 @@
-"""What linear and convolutional layers under a Walsh-Hadamard posterior have in common: the weight."""
+"""The structured weight of linear and convolutional layers with a Walsh-Hadamard posterior."""
 
 from collections.abc import Sequence
 from math import log
@@ -25,8 +25,8 @@ class StructuredLayer(BayesianLayer):
     """A layer whose weight is W = sum over t of A_t diag(g_t) B_t for each of its groups, with g ~ q(g).
 
     Args:
-        plan: how the weight of one group is laid onto square blocks.
-        groups: how many there are, as in a grouped convolution; each has scales of its own.
+        plan: how the weight of one group is built from square blocks.
+        groups: their number, as in a grouped convolution; each has its own scales.
         bias_size: length of the bias.
         others: as for ``WHVILinear``.
     """
@@ -90,11 +90,11 @@ class StructuredLayer(BayesianLayer):
 
     @property
     def permutations(self) -> list[Tensor]:
-        """For each P of the word, from the left, its indices, of the shape of a scale; drawn once, and not trained."""
+        """For each P of the word, from the left, its indices, with the shape of a scale; drawn once and not trained."""
         return [self.get_buffer(f"permutation{i}") for i in range(self.structure.permutations)]
 
     def permute(self, permutations: Sequence[Tensor]) -> None:
-        """Take these tensors for those that the layer drew."""
+        """Replace the permutations that the layer drew."""
         for i, permutation in enumerate(permutations):
             self.register_buffer(f"permutation{i}", permutation)
 
@@ -125,7 +125,7 @@ class StructuredLayer(BayesianLayer):
         return repeated(self.matrix(draw).dense(self.g_at(draw)), draw, 3 if self.groups > 1 else 2)
 
     def weight_distribution(self) -> WeightDistribution:
-        """The distribution of W in closed form, for a Gaussian (or fixed) g and fixed scales; others are refused."""
+        """The distribution of W in closed form, for a Gaussian (or fixed) g and fixed scales; otherwise an error."""
         return weight_distribution(self.matrix(None), self.g, self.scales, self.groups)
 
     def gain(self) -> Tensor:
@@ -134,19 +134,19 @@ class StructuredLayer(BayesianLayer):
         return gain.mean(0) if self.share_g and self.groups > 1 else gain
 
     def vectors(self) -> dict[Posterior, int]:
-        """g, the bias and the scales, where they are random."""
+        """g, the bias and the scales, if they are random."""
         scales: dict[Posterior | None, int] = {cast(Posterior, s): SCALES + i for i, s in enumerate(self.scales)}
         return shared_vectors({self.g: G, self.bias: BIAS, **scales})
 
     def kl_pairs(self) -> dict[nn.Module, Prior | Tensor]:
-        """g, the bias and scales that are inferred."""
+        """g, the bias and inferred scales."""
         pairs = unit_pairs(self.bias, *self.scales)
         if not isinstance(self.g, Point):
             pairs[self.g] = self.prior.given(self.gain)
         return pairs
 
     def check(self, x: Tensor) -> None:
-        """x and the layer are both of float64, or neither is."""
+        """Raise an error if only one of x and the layer is float64."""
         check_precision(x, self.g.dtype)
 
     def extra_repr(self) -> str:
@@ -157,7 +157,7 @@ class StructuredLayer(BayesianLayer):
 
 
 def _make_room(value: Tensor, block_axes: int, positions: int) -> Tensor:
-    """New axes before those of the blocks, when there are others before them."""
+    """New axes before those of the blocks, if there are leading axes."""
     if positions and value.ndim > block_axes:
         return value[(..., *(None,) * positions, *(slice(None),) * block_axes)]
     return value

@@ -1,4 +1,4 @@
-"""A module with other tensors in it, for the length of a call; also where modules and parameters are shared."""
+"""Calls of a module with other tensors, also if modules and parameters are shared."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -15,7 +15,7 @@ def own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def frozen(tensor: Tensor) -> bool:
-    """Whether it is a parameter that nothing learns."""
+    """Whether it is a frozen parameter."""
     return isinstance(tensor, nn.Parameter) and not tensor.requires_grad
 
 
@@ -48,13 +48,13 @@ def copied(module: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def give_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put numbers into parameters and buffers, in place."""
+    """Copy values into parameters and buffers, in place."""
     for name, tensor in own_tensors(module):
         tensor.copy_(tensors[name])
 
 
 def places(module: nn.Module, names: Mapping[int, str] | None = None) -> dict[str, str]:
-    """Each place where a tensor stands, in each module once, and the name of the tensor: tied ones have several.
+    """All places of a tensor, once in each module, and the name of the tensor: tied tensors have several places.
 
     Args:
         module: with parameters and buffers.
@@ -79,15 +79,15 @@ def places(module: nn.Module, names: Mapping[int, str] | None = None) -> dict[st
 def call_with(
     module: nn.Module, where: Mapping[str, str], tensors: Mapping[str, Tensor], *arguments: Any, **keywords: Any
 ) -> Any:
-    """``module(*arguments, **keywords)`` with other tensors, by name, at all places where they stand.
+    """``module(*arguments, **keywords)`` with other tensors, by name, at all their places.
 
     ``functional_call`` with its own search for ties replaces the tensors of a module with two names twice, and leaves
     the wrong ones behind.
 
     Args:
-        module: it is the same afterwards.
+        module: it is unchanged afterwards.
         where: from ``places``.
-        tensors: those that are replaced.
+        tensors: the replacements.
     """
     placed = {place: tensors[name] for place, name in where.items() if name in tensors}
     return functional_call(module, placed, arguments, keywords, tie_weights=False)

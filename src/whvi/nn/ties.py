@@ -1,4 +1,4 @@
-"""Random vectors that several layers share: they have one draw, whoever makes it."""
+"""Random vectors that several layers share: all layers use one draw."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from whvi.nn.base import BayesianLayer
 
 _users: WeakKeyDictionary[Posterior, WeakSet["BayesianLayer"]] = WeakKeyDictionary()
-"""The layers that were given a posterior. Some may have another one by now: it says where to look, not what is so."""
+"""The layers that once had a posterior. Some may have another one by now, so this is only a hint."""
 _writing = threading.Lock()
 
 
 def tied(draws: Mapping["BayesianLayer", Draw]) -> dict[nn.Module, Draw | None]:
     """The draws, in the order of the model, where a posterior that several layers share has one: that of the first.
 
-    Law: layers with the same g and scales have the same weight, and all else is as independent as before.
+    Law: layers with the same g and scales have the same weight, and all other vectors stay independent.
 
     >>> import torch
     >>> from whvi.nn import WHVILinear
@@ -52,7 +52,7 @@ def tied(draws: Mapping["BayesianLayer", Draw]) -> dict[nn.Module, Draw | None]:
 
 
 def sharing(layers: Iterable["BayesianLayer"]) -> set["BayesianLayer"]:
-    """The layers that have a posterior which another one has too."""
+    """The layers that share a posterior with another layer."""
     users: dict[Posterior, list[BayesianLayer]] = {}
     for layer in layers:
         for vector in layer.vectors():
@@ -61,7 +61,7 @@ def sharing(layers: Iterable["BayesianLayer"]) -> set["BayesianLayer"]:
 
 
 def note_user(layer: "BayesianLayer", given: nn.Module) -> None:
-    """Remember that a layer was given the posteriors in a module, and which layers may share one from now on."""
+    """Record that a layer got the posteriors of a module, and which layers may share one from now on."""
     posteriors = [part for part in given.modules() if isinstance(part, Posterior) and not isinstance(part, Point)]
     with _writing:
         for posterior in posteriors:
@@ -73,7 +73,7 @@ def note_user(layer: "BayesianLayer", given: nn.Module) -> None:
 
 
 def check_alone(layer: "BayesianLayer") -> None:
-    """Raise the error of a layer that is about to make a draw which is not its own."""
+    """Raise an error if a layer would draw a shared vector alone."""
     if not layer._may_share:
         return
     if not is_compiling():  # a graph cannot look: there the layers that may share count as layers that do

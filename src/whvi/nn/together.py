@@ -22,20 +22,20 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @checked
 def share_g(model: Module, layers: str | Iterable[str] | None = None) -> Module:
-    """Let structured layers of a model share one g: one posterior, one draw in each pass, one term of the KL.
+    """Make structured layers of a model share one g: one posterior, one draw in each pass, one KL term.
 
     Args:
-        model: it is changed, and returned. Share before an optimizer takes its parameters.
-        layers: names or patterns of names (``"blocks.*.linear1"``; a name stands for all below it); default all
-            structured layers. The g of the first stays. Each needs a g of the same shape, under the same kind of
+        model: it is changed in place and returned. Call this before you create an optimizer.
+        layers: names or patterns of names (``"blocks.*.linear1"``; a name includes its submodules); default all
+            structured layers. The g of the first is used. Each needs a g of the same shape, with the same kind of
             posterior and the same prior, and the same ``draws``.
 
-    The scales and biases stay those of each layer. From then on ``model(x)`` is one pass: it draws once what its
-    layers share, as do ``whvi.fit``, ``elbo``, ``predict`` and ``sampling``. A layer that shares its g cannot be
-    called alone, outside of the model and of ``whvi.sampling`` and ``whvi.mean_mode``. Layers that share their g
+    Each layer keeps its own scales and bias. From then on ``model(x)`` draws shared vectors once, as do
+    ``whvi.fit``, ``elbo``, ``predict`` and ``sampling``. A layer that shares its g cannot be
+    called alone, outside of the model, ``whvi.sampling`` and ``whvi.mean_mode``. Layers that share their g
     already (``b.g = a.g``) can be given, too.
 
-    With ``draws="example"`` each example has a draw of its own, which is the same in all layers; these must see the
+    With ``draws="example"`` each example has its own draw, the same in all layers, so their inputs must have the
     same leading axes.
 
     >>> import torch
@@ -57,10 +57,10 @@ def share_g(model: Module, layers: str | Iterable[str] | None = None) -> Module:
 
 
 def in_one_pass(model: Module) -> Module:
-    """Let ``model(x)`` draw once what its layers share; the model itself.
+    """Make ``model(x)`` draw shared vectors once; returns the model.
 
-    The forward of the model is replaced, and no hooks are added, which would leave draws fixed after Ctrl-C. Copies and
-    pickles of the model take it along.
+    The forward of the model is replaced. Hooks would leave draws fixed after Ctrl-C. Copies and
+    pickles of the model keep the new forward.
     """
     if _one_pass(model) is None:
         before = vars(model).get("forward")
@@ -71,7 +71,7 @@ def in_one_pass(model: Module) -> Module:
 
 
 def in_separate_passes(model: Module) -> Module:
-    """The opposite: the model with the forward that it had."""
+    """The opposite: restore the original forward of the model."""
     if (found := _one_pass(model)) is not None:
         del model.forward
         if found.args[1] is not None:
@@ -85,13 +85,13 @@ def _one_pass(model: nn.Module) -> partial[Any] | None:
 
 
 def _forward_in_one_pass(model: nn.Module, before: Callable[..., Any] | None, *args: Any, **options: Any) -> Any:
-    """What a model gives under one draw of what its layers share; ``before`` is a forward of its own, if it has one."""
+    """The output of a model with one draw of shared vectors; ``before`` is an earlier replaced forward, if any."""
     with fixing(joint_draws(model)):
         return type(model).forward(model, *args, **options) if before is None else before(*args, **options)
 
 
 def joint_draws(model: nn.Module, samples: int = 1, rows: int | None = None) -> Draws:
-    """The draws that layers cannot make for themselves in a pass over the batch repeated; what is fixed stays.
+    """The draws that layers cannot make alone in a pass over the repeated batch; fixed draws stay.
 
     Args:
         model: with any Bayesian layers.
@@ -131,7 +131,7 @@ def _chosen(model: nn.Module, wanted: str | Iterable[str] | None) -> dict[str, S
 
 
 def _obstacle(first: StructuredLayer, layer: StructuredLayer) -> str:
-    """Why a layer cannot have the g of the first, if it cannot."""
+    """The reason why a layer cannot have the g of the first, if there is one."""
     if layer.draws != first.draws:
         return f"one has draws={first.draws!r} and the other draws={layer.draws!r}"
     if found := differences(anatomy(first.prior, "prior"), anatomy(layer.prior, "prior")):
@@ -150,5 +150,5 @@ def _obstacle(first: StructuredLayer, layer: StructuredLayer) -> str:
 
 
 def named(name: str, pattern: str) -> bool:
-    """A name, all that is below it, or a pattern such as "layers.*.linear1"."""
+    """A name, all names below it, or a pattern such as "layers.*.linear1"."""
     return fnmatchcase(name, pattern) or name.startswith(f"{pattern}.")

@@ -13,9 +13,9 @@ from whvi.posterior.base import wide
 from whvi.posterior.spec import Spec
 
 STREAM = 1 << 48
-"""Numbers of a seed's stream that belong to one random vector of a layer; the next vector starts there."""
+"""The length of the noise stream of one random vector of a layer; the next vector starts there."""
 BIAS = 1
-"""Stream of noise of a layer's bias; the weight has the others."""
+"""Stream of noise of a layer's bias; the weight uses the other streams."""
 
 
 def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0) -> Tensor:
@@ -24,7 +24,7 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
     Args:
         posterior: its distribution.
         draw: None for the mean.
-        stream: which of the layer's random vectors this is.
+        stream: the index of the layer's random vector.
         axes: axes of the input between those of the draw and the vector's own.
     """
     if type(posterior) is Point or draw is None or isinstance(posterior, Point):  # the first is quickly asked
@@ -38,7 +38,7 @@ def value_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0
 
 
 def vector_at(posterior: Posterior, draw: Draw | None, stream: int, axes: int = 0) -> Vector:
-    """As ``value_at``; a diagonal Gaussian stays noise, which is drawn where it is used."""
+    """Like ``value_at``, but a diagonal Gaussian stays noise, which is drawn where it is used."""
     if draw is None or type(posterior) is not DiagonalGaussian:
         return value_at(posterior, draw, stream, axes)
     shape = shape_of(draw)
@@ -53,7 +53,7 @@ def bias_at(bias: Posterior | None, draw: Draw | None, axes: int = 0) -> Vector 
 
 
 def _source(posterior: Posterior, draw: Draw, stream: int) -> tuple[Tensor, int]:
-    """Seed and stream of a random vector: the layer's own, or those of the layer that it is shared with."""
+    """Seed and stream of a random vector: the layer's own, or those of the layer that shares it."""
     return entry_of(posterior, draw.shared or {}, (draw.seed, stream))
 
 
@@ -67,14 +67,14 @@ def shape_of(draw: Draw) -> Shape:
 
 
 def repeated(value: Tensor, draw: Draw | None, event_axes: int) -> Tensor:
-    """A value that ``value_at`` left without the axes of the draw, because it is fixed, once for each draw."""
+    """A fixed value of ``value_at``, which lacks the axes of the draw, repeated for each draw."""
     if draw is None or not draw.shape or value.ndim > event_axes:
         return value
     return value.expand(*draw.shape, *value.shape)
 
 
 def shared_vectors(streams: Mapping[Posterior | None, int]) -> dict[Posterior, int]:
-    """Of the parts of a layer with their streams of noise, those that are there and random."""
+    """The random parts of a layer with their streams of noise."""
     return {part: n for part, n in streams.items() if part is not None and not isinstance(part, Point)}
 
 
@@ -84,7 +84,7 @@ def make_bias(bias: bool | Spec | None, size: int, like: Tensor) -> Posterior | 
     Args:
         bias: as layers take it.
         size: length of the bias.
-        like: a tensor of the wanted dtype and device.
+        like: a tensor with the dtype and device to use.
     """
     if bias is False or bias is None:
         return None

@@ -92,7 +92,7 @@ def check_operand(name: str, operand: object, x: Tensor, *, of: str = "x") -> No
     """A parameter of x (named ``of``): last axis as x, same device, the compute dtype of x or x's own."""
     compute = compute_dtype(x.dtype)
     if not isinstance(operand, Tensor):
-        raise InputTypeError(f"{name} must be a torch.Tensor or absent, got {type(operand).__name__}")
+        raise InputTypeError(f"{name} must be a torch.Tensor or None, got {type(operand).__name__}")
     if operand.dtype not in (compute, x.dtype):
         raise DtypeError(
             f"{name} has dtype {operand.dtype}, but {of} has {x.dtype}; {name} must be {compute} or {x.dtype}"

@@ -112,7 +112,7 @@ def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torc
     if not isinstance(dtype, torch.dtype):
         raise InputTypeError(f"dtype must be a torch.dtype, got {type(dtype).__name__}")
     if not dtype.is_floating_point:
-        raise DtypeError(f"normals are floating-point numbers, but dtype is {dtype}")
+        raise DtypeError(f"dtype must be floating point, got {dtype}")
     one, count = as_seed(seed).reshape(1), prod(shape)
     flat = (
         under_vmap(registry.normal, _vmap, one, offset, count) if only_vmap() else registry.normal(one, offset, count)

@@ -91,7 +91,7 @@ def _places(order: str, size: int) -> Tensor:
     m, _ = split(size)
     if m != 1:
         raise ArgumentError(
-            f"sequency order is for powers of two, got a last axis of {size}: several rows of the matrix of order {m} "
+            f"sequency order needs a power of two, got a last axis of {size}: several rows of the matrix of order {m} "
             'change sign equally often; use order="natural"'
         )
     place = torch.arange(size)

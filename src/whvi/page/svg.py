@@ -69,7 +69,7 @@ def check_svg(text: str) -> str:
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ArgumentError(f"a figure is no svg element ({error}); make it with figure_svg") from error
+        raise ArgumentError(f"a figure must be an svg element ({error}); create it with figure_svg") from error
     if not text.startswith("<svg") or root.tag.rpartition("}")[2] != "svg":
         raise ArgumentError(f"a figure starts with {text[:20]!r}; give an <svg> element, as figure_svg makes it")
     for element in root.iter():

@@ -1,4 +1,4 @@
-"""Distributions of a vector: posteriors, priors, and the only home of the formulas for the KL between them."""
+"""Distributions of a vector: posteriors, priors, and all formulas for the KL between them."""
 
 from whvi.moved import moved_names
 from whvi.posterior.base import Posterior

@@ -1,4 +1,4 @@
-"""What a posterior over a vector can do."""
+"""The base class of posteriors over a vector."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ __all__ = ["Posterior", "Shape", "standard_normal", "times", "wide"]
 
 Shape = tuple[int, ...]
 LAST = "last"
-"""Under which name a posterior has the prior that takes the place of its layer's: what it was itself, before the rows
+"""The name of the prior of a posterior that replaces its layer's prior: the posterior itself before the rows
 that it learns from now (``whvi.inference.posterior_as_prior``)."""
 
 
 class Posterior(nn.Module, ABC):
     """Distribution q of a tensor of shape ``event_shape`` = (..., D): vectors on the last axis, independent otherwise.
 
-    A draw is a pure function of (parameters, seed, offset); nothing is kept between calls.
+    A draw is a pure function of (parameters, seed, offset); nothing is stored between calls.
     """
 
     mean: Tensor
@@ -46,7 +46,7 @@ class Posterior(nn.Module, ABC):
 
     @abstractmethod
     def transport(self, shape: Shape, seed: Tensor, offset: int) -> Tensor:
-        """Draws (*shape, *event_shape) made from numbers ``offset`` and up of the stream ``seed``."""
+        """Draws (*shape, *event_shape) from the numbers of the stream ``seed``, starting at ``offset``."""
 
     @abstractmethod
     def kl(self, prior: Prior) -> Tensor:
@@ -61,18 +61,18 @@ class Posterior(nn.Module, ABC):
         seed: Tensor | None = None,
         offset: int = 0,
     ) -> Tensor:
-        """Differentiable draws: (*shape, *event_shape). A seed (of ``ops.draw_seed``) repeats them."""
+        """Differentiable draws: (*shape, *event_shape). A seed (of ``ops.draw_seed``) makes them reproducible."""
         if seed is None:
             seed = draw_seed(generator, next(self.parameters()).device)  # the mean of a flow is costly
         return self.transport(tuple(shape), seed, offset)
 
     def covariance_root(self) -> Tensor:
-        """R of shape (..., D, r) with R R^T the covariance; posteriors that are not Gaussian have none."""
+        """R of shape (..., D, r) with R R^T the covariance; posteriors that are not Gaussian raise an error."""
         raise UnsupportedError(f"{type(self).__name__} has no covariance in closed form; estimate it from rsample")
 
     @property
     def variance(self) -> Tensor:
-        """Var[z] of each element, of shape ``event_shape``; posteriors that are not Gaussian have none."""
+        """Var[z] of each element, of shape ``event_shape``; posteriors that are not Gaussian raise an error."""
         return self.covariance_root().square().sum(-1).reshape(self.event_shape)
 
     def extra_repr(self) -> str:
@@ -81,20 +81,20 @@ class Posterior(nn.Module, ABC):
 
 
 def _make_room(posterior: nn.Module, *arguments: Any) -> None:
-    """Before a state is loaded, which may have the posterior that was the prior."""
+    """Prepare for a state that may contain an earlier posterior as the prior."""
     from whvi.posterior.last import make_room  # it is made of posteriors
 
     make_room(posterior, *arguments)
 
 
 def check_floating(name: str, x: Tensor) -> None:
-    """Raise DtypeError for what has no gradient."""
+    """Raise DtypeError unless the dtype is floating point."""
     if not x.is_floating_point():
         raise DtypeError(f"{name} has dtype {x.dtype}, but must be floating point; use {name}.float()")
 
 
 def standard_normal(like: Tensor, shape: Shape, seed: Tensor, offset: int) -> Tensor:
-    """Standard normals in the precision that ``like`` is computed in: float64 for float64, else float32."""
+    """Standard normals in the compute precision of ``like``: float64 for float64, otherwise float32."""
     return normal(seed, offset, shape, dtype=torch.float64 if like.dtype == torch.float64 else torch.float32)
 
 

@@ -20,7 +20,7 @@ _SOFTPLUS_OF_ONE = 0.5413248546129181
 class PlanarFlow(Posterior):
     """z_K = f_K(... f_1(z_0)), z_0 ~ base, f_k(z) = z + u_k tanh(w_k . z + b_k): 2 D + 1 parameters for each step.
 
-    f is invertible when u . w >= -1 (Rezende and Mohamed, 2015, appendix A.1). The stored u is free; the one in use is
+    f is invertible if u . w >= -1 (Rezende and Mohamed, 2015, appendix A.1). The stored u is free; the effective u is
     moved along w so that u . w = softplus(.) - 1, with the argument shifted so that u = 0 stays the identity.
 
     Args:
@@ -60,7 +60,7 @@ class PlanarFlow(Posterior):
         return self.transport((self.mean_samples,), seed, 0).mean(0)
 
     def transport(self, shape: Shape, seed: Tensor, offset: int) -> Tensor:
-        """Draws of the base, carried through the flow."""
+        """Draws of the base, transformed by the flow."""
         return self.push(self.base.transport(shape, seed, offset))[0]
 
     def push(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,7 +80,7 @@ class PlanarFlow(Posterior):
 
     @checked
     def kl(self, prior: Prior) -> Tensor:
-        """An unbiased estimate of KL(q || prior) from ``kl_samples`` fresh draws."""
+        """An unbiased estimate of KL(q || prior) from ``kl_samples`` new draws."""
         count, size = self.kl_samples, self.u[0].numel()
         z, log_det = self.push(self.base.transport((count,), draw_seed(device=self.u.device), 0))
         return kl.flow(

@@ -20,7 +20,7 @@ class GaussianPosterior(Posterior):
     """N(mean, R R^T), with a root R that the subclasses parameterise.
 
     Args:
-        mean: (..., D), initial mean; it gives shape, dtype and device.
+        mean: (..., D), initial mean; it sets shape, dtype and device.
         log_std: initial log of the standard deviation (of the conditional one, for the full Gaussian).
     """
 
@@ -29,7 +29,7 @@ class GaussianPosterior(Posterior):
         super().__init__()
         check_floating("mean", mean)
         if mean.ndim == 0:
-            raise ArgumentError("a posterior is over vectors: mean must have at least one axis")
+            raise ArgumentError("mean must have at least one axis")
         self.mean = nn.Parameter(mean)
         self.log_std = nn.Parameter(torch.full_like(mean, log_std))
 

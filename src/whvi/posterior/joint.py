@@ -1,4 +1,4 @@
-"""One posterior over several vectors, which are then correlated with each other, too."""
+"""One posterior over several vectors, which are then correlated with each other."""
 
 import torch
 from torch import Tensor
@@ -9,13 +9,13 @@ from whvi.posterior.prior import GaussianPrior, Prior
 
 
 class JointPosterior(Posterior):
-    """The distribution of a tensor of any shape, by that of all its numbers as one vector.
+    """The distribution of a tensor of any shape, from a posterior over its flattened elements.
 
-    The vectors g of the terms of a weight compete for the same data, so their posterior is correlated; under any other
-    posterior here they are independent.
+    The vectors g of the terms of a weight explain the same data, so their true posterior is correlated. Under any other
+    posterior of this package they are independent.
 
     Args:
-        flat: of one vector of as many numbers.
+        flat: a posterior over one vector of all elements.
         event_shape: of a draw.
 
     Law: a draw is the draw of ``flat``, reshaped, and the KL is that of ``flat``.
@@ -50,12 +50,12 @@ class JointPosterior(Posterior):
         return self.flat.transport(shape, seed, offset).reshape(*shape, *self._event_shape)
 
     def kl(self, prior: Prior) -> Tensor:
-        """KL(q || prior) of the vector, for a prior that is the same for all numbers."""
+        """KL(q || prior) of the vector, for a prior that is the same for all elements."""
         own = type(prior).centred is not Prior.centred  # what this posterior was before, also of one vector
         if not (own or isinstance(prior, GaussianPrior)):
-            raise ArgumentError(f"a joint posterior takes a GaussianPrior or a number, got a {type(prior).__name__}")
+            raise ArgumentError(f"a joint posterior needs a GaussianPrior or a number, got a {type(prior).__name__}")
         return self.flat.kl(prior)
 
     def covariance_root(self) -> Tensor:
-        """R of all numbers as one vector: (n, r)."""
+        """R of all elements as one vector: (n, r)."""
         return self.flat.covariance_root()

@@ -43,7 +43,7 @@ def square(x: Tensor) -> Tensor:
 
 
 class _Square(torch.autograd.Function):
-    """On the way back torch would go over a weight matrix, as large as a layer is, three times; this does once."""
+    """Autograd's backward would make three passes over the weight matrix; this makes one."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def flow(
     """Unbiased estimate of KL(q_K || N(0, P)) for z_K = f(z_0), z_0 Gaussian with covariance C.
 
     = -(entropy of z_0) - E[log |det df/dz_0|] - E[log p(z_K)]. The entropy is exact. The paper
-    calls the KL of z_0 to the prior of z_K analytic; it is not, because z_K is no linear function of z_0.
+    calls the KL of z_0 to the prior of z_K analytic; it is not, because z_K is not linear in z_0.
 
     Args:
         base_half_log_det: log det(C) / 2, a scalar.

@@ -1,4 +1,4 @@
-"""A posterior as the prior of what comes next."""
+"""An earlier posterior as a prior."""
 
 from typing import Any, Self
 
@@ -14,11 +14,11 @@ from whvi.posterior.prior import Prior
 
 
 class LastPosterior(Prior):
-    """N(m, C), where a posterior has been when this was made of it.
+    """N(m, C), a copy of a Gaussian posterior at an earlier time.
 
     Args:
         mean: m, (..., D).
-        white: what makes z - m standard normal: 1 / std, (..., D), or L^-1 for C = L L^T, (..., D, D).
+        white: the whitening of z - m: 1 / std, (..., D), or L^-1 for C = L L^T, (..., D, D).
 
     Law: KL of the posterior to it is zero.
 
@@ -38,7 +38,7 @@ class LastPosterior(Prior):
     @classmethod
     @torch.no_grad()
     def of(cls, posterior: Posterior) -> Self:
-        """The distribution of a Gaussian posterior as it is now; others have no closed density, and are refused."""
+        """The current distribution of a Gaussian posterior; others have no closed density and raise an error."""
         if isinstance(posterior, JointPosterior):
             return cls.of(posterior.flat)
         kind = type(posterior).__name__
@@ -47,7 +47,7 @@ class LastPosterior(Prior):
         try:
             root = posterior.covariance_root()
         except UnsupportedError as error:
-            raise UnsupportedError(f"a {kind} is no Gaussian, so it cannot become a prior here") from error
+            raise UnsupportedError(f"a {kind} is not Gaussian, so it cannot become a prior") from error
         with full_precision(root):
             factor = torch.linalg.cholesky((root @ root.mT).double())
         white = torch.linalg.solve_triangular(factor, torch.eye(factor.shape[-1]).to(factor), upper=False)
@@ -76,7 +76,7 @@ class LastPosterior(Prior):
         return value
 
     def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
-        """Draws of that shape, which ends in that of the mean."""
+        """Draws of that shape, whose last axes are those of the mean."""
         noise = torch.randn(shape, generator=generator, device=self.mean.device, dtype=self.mean.dtype)
         if self._diagonal:
             return self.mean + noise / self.white
@@ -93,7 +93,7 @@ class LastPosterior(Prior):
 
 
 def make_room(posterior: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Give a posterior that is loaded the last posterior that it was saved with, or take it away."""
+    """Add or remove the last posterior of a posterior, to match a saved state."""
     found = [state[name] for name in (f"{prefix}{LAST}.mean", f"{prefix}{LAST}.white") if name in state]
     if len(found) == 2:
         like = next(posterior.parameters())

@@ -1,4 +1,4 @@
-"""Priors as JSON, for files that say how layers were made."""
+"""Priors as JSON, for saved recipes of layers."""
 
 from typing import Any
 
@@ -30,4 +30,4 @@ def prior_from(value: Any) -> float | Prior:
         return GaussianPrior(value["variance"], learned=value["learned"])
     if kind == "constant weight variance":
         return ConstantWeightVariance(value["variance"])
-    raise CheckpointError(f"{value!r:.80} is no prior that whvi wrote")
+    raise CheckpointError(f"{value!r:.80} is not a prior that whvi saved")

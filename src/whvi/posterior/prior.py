@@ -1,4 +1,4 @@
-"""Priors over a vector: Gaussians, most of them with mean zero."""
+"""Priors over a vector: Gaussians, mostly with mean zero."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from whvi.ops.precision import wide
 
 
 class Prior(nn.Module, ABC):
-    """N(0, P), given by what KL divergences need of P; the mean may be another one, see ``centred``."""
+    """N(0, P), defined by the terms that KL divergences need; ``centred`` allows another mean."""
 
     @abstractmethod
     def quadratic(self, z: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class Prior(nn.Module, ABC):
 
 
 class GaussianPrior(Prior):
-    """N(0, variance * I), with a variance that is fixed or, with ``learned=True``, one more parameter.
+    """N(0, variance * I), with a fixed variance or, with ``learned=True``, a learned one.
 
     Law: quadratic(z) == (z * z).sum(-1) / variance.
 
@@ -60,7 +60,7 @@ class GaussianPrior(Prior):
 
     @property
     def variance(self) -> Tensor | float:
-        """The variance: a number, or a scalar tensor when it is learned."""
+        """The variance: a number, or a scalar tensor if it is learned."""
         return self.initial_variance if self.log_variance is None else wide(self.log_variance).exp()
 
     def quadratic(self, z: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class GaussianPrior(Prior):
 
 
 class ConstantWeightVariance(Prior):
-    """The prior on g under which the weights have the same marginal variance, whatever the scales are.
+    """The prior on g that gives all weights the same marginal variance, for any scales.
 
     W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D), so only H g matters: H g ~ N(0, diag(spectrum)) gives W_ij the variance
     s1_i^2 s2_j^2 spectrum_(i xor j) / D. The spectrum is chosen so that its mean over each set i xor j = m of a whole
@@ -109,19 +109,19 @@ class ConstantWeightVariance(Prior):
         return SpectralPrior(self.weight_variance / gain())
 
     def quadratic(self, z: Tensor) -> Tensor:
-        """Not defined before the scales are known."""
+        """Raises an error: it needs the scales, see ``given``."""
         raise self._unresolved()
 
     def trace(self, std: Tensor) -> Tensor:
-        """Not defined before the scales are known."""
+        """Raises an error: it needs the scales, see ``given``."""
         raise self._unresolved()
 
     def log_det(self, event_shape: tuple[int, ...]) -> Tensor | float:
-        """Not defined before the scales are known."""
+        """Raises an error: it needs the scales, see ``given``."""
         raise self._unresolved()
 
     def rsample(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Tensor:
-        """Not defined before the scales are known."""
+        """Raises an error: it needs the scales, see ``given``."""
         raise self._unresolved()
 
     def extra_repr(self) -> str:

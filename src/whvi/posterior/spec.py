@@ -1,4 +1,4 @@
-"""The short string that names a posterior, such as "diagonal" or "planar:10"."""
+"""Posteriors by name, such as "diagonal" or "planar:10"."""
 
 import re
 from collections.abc import Callable
@@ -23,8 +23,8 @@ _NAMES = "'point', 'diagonal', 'low_rank', 'low_rank:RANK', 'full', 'planar', 'p
 def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: str = "posterior") -> Posterior:
     """The posterior that ``spec`` names, with the given initial mean and log standard deviation.
 
-    ``planar:10:full`` is a planar flow of 10 steps on a full Gaussian; without a base it stands on a diagonal one.
-    ``joint:full`` is one posterior over all numbers of the mean, ``full`` one for each vector on its last axis.
+    ``planar:10:full`` is a planar flow of 10 steps on a full Gaussian; the default base is diagonal.
+    ``joint:full`` is one posterior over all elements of the mean, ``full`` one for each vector on its last axis.
     A function is called with the initial mean. Errors call the argument ``name``.
 
     >>> import torch
@@ -52,7 +52,7 @@ def make_posterior(spec: Spec, mean: Tensor, log_std: float = LOG_STD, *, name: 
             return PlanarFlow(base, int(match[1] or 10))
     elif (gaussian := _gaussian(spec, mean, log_std)) is not None:
         return gaussian
-    raise ArgumentError(f"{name} {spec!r} is not known; use {_NAMES}, or 'joint:' and one of them")
+    raise ArgumentError(f"{name} {spec!r} is unknown; use {_NAMES}, or 'joint:' and one of them")
 
 
 def _gaussian(spec: str, mean: Tensor, log_std: float) -> GaussianPosterior | None:

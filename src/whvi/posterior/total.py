@@ -12,7 +12,7 @@ from whvi.posterior.gaussian import DiagonalGaussian
 from whvi.posterior.prior import GaussianPrior, Prior
 
 Pairs = Mapping[nn.Module, Prior | Tensor]
-"""A posterior and its prior; or any module and a KL that is known already."""
+"""A posterior and its prior; or any module and a KL that was already computed."""
 
 
 def each_kl(pairs: Pairs) -> dict[nn.Module, Tensor]:
@@ -22,7 +22,7 @@ def each_kl(pairs: Pairs) -> dict[nn.Module, Tensor]:
 
 
 def total_kl(pairs: Pairs) -> Tensor:
-    """The sum of all; a scalar, zero when there are none.
+    """The sum of all; a scalar, zero if there are none.
 
     Law: total_kl(pairs) == sum(each_kl(pairs).values()).
     """
@@ -46,7 +46,7 @@ def total_kl(pairs: Pairs) -> Tensor:
 
 
 def _prior_of(module: nn.Module, given: Prior | Tensor) -> Prior | Tensor:
-    """What the module was itself before, where that is its prior now."""
+    """The earlier posterior of the module, if it is its prior now."""
     last = getattr(module, LAST, given)
     assert isinstance(last, Prior | Tensor)
     return last

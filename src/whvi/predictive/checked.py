@@ -21,7 +21,7 @@ def numbers(name: str, x: object, *, infinite: bool = False) -> Tensor:
     if tensor.is_complex():
         raise DtypeError(f"{name} has dtype {tensor.dtype}, but must be real")
     if tensor.ndim == 0:
-        raise ShapeError(f"{name} is a scalar, but one value for each row is wanted; use {name}.reshape(1)")
+        raise ShapeError(f"{name} is a scalar, but must have one value for each row; use {name}.reshape(1)")
     if tensor.numel() == 0:
         raise ShapeError(f"{name} is empty (shape {tuple(tensor.shape)}); a metric needs at least one row")
     wide = tensor.double()
@@ -41,11 +41,11 @@ def vector(name: str, x: object, *, infinite: bool = False) -> Tensor:
     >>> vector("loss", torch.ones(3, 1))
     Traceback (most recent call last):
     ...
-    whvi.errors.ShapeError: loss has shape (3, 1), but one value for each row is wanted: a shape (N,)
+    whvi.errors.ShapeError: loss must have shape (N,), one value for each row, got (3, 1)
     """
     wide = numbers(name, x, infinite=infinite)
     if wide.ndim != 1:
-        raise ShapeError(f"{name} has shape {tuple(wide.shape)}, but one value for each row is wanted: a shape (N,)")
+        raise ShapeError(f"{name} must have shape (N,), one value for each row, got {tuple(wide.shape)}")
     return wide
 
 
@@ -80,7 +80,7 @@ def within_one(name: str, x: Tensor) -> None:
 def ordered(low: Tensor, high: Tensor) -> None:
     """No interval is upside down."""
     if count := int((low > high).sum()):
-        raise ArgumentError(f"low is above high in {count} of {low.numel()} intervals; exchange the two")
+        raise ArgumentError(f"low is above high in {count} of {low.numel()} intervals; swap low and high")
 
 
 def forecast(probabilities: object, labels: object) -> tuple[Tensor, Tensor]:
@@ -95,8 +95,8 @@ def forecast(probabilities: object, labels: object) -> tuple[Tensor, Tensor]:
     wide = numbers("probabilities", narrow)
     if wide.ndim != 2:
         raise ShapeError(
-            f"probabilities have shape {tuple(wide.shape)}, but rows by classes are wanted: a shape (N, C); two "
-            "classes are torch.stack([1 - p, p], dim=-1)"
+            f"probabilities must have shape (N, C), rows by classes, got {tuple(wide.shape)}; for two classes use "
+            "torch.stack([1 - p, p], dim=-1)"
         )
     if not narrow.is_floating_point():
         raise DtypeError(f"probabilities have dtype {narrow.dtype}, but must be floating point")
@@ -119,8 +119,7 @@ def _classes(labels: object, probabilities: Tensor) -> Tensor:
     rows, columns = probabilities.shape
     if classes.shape != (rows,):
         raise ShapeError(
-            f"labels have shape {tuple(classes.shape)}, but there are {rows} rows of probabilities; one class for each "
-            f"row is wanted: a shape ({rows},)"
+            f"labels must have shape ({rows},), one class for each row of probabilities, got {tuple(classes.shape)}"
         )
     same_device("labels", classes, "probabilities", probabilities)
     if bool(((classes < 0) | (classes >= columns)).any()):

@@ -33,7 +33,7 @@ class Group(NamedTuple):
 
 
 Reduce = Callable[[slice, Iterator[Group]], tuple[Tensor, ...]]
-"""Makes of a chunk of rows and its groups what is wanted of them: tensors (rows, ...)."""
+"""Maps a chunk of rows and its groups to tensors (rows, ...)."""
 
 
 class _UncertainError(Exception):

@@ -39,7 +39,7 @@ def mnll(log_prob: Tensor) -> Tensor:
     """
     log_prob = vector("log_prob", log_prob, infinite=True)
     if bool((log_prob == torch.inf).any()):
-        raise ArgumentError("log_prob has a density of infinity; a predictive distribution needs a variance above zero")
+        raise ArgumentError("log_prob is infinite; the variance of a predictive distribution must be positive")
     return -log_prob.mean()
 
 
@@ -115,7 +115,7 @@ def crps_samples(samples: Tensor, y: Tensor) -> Tensor:
     same_device("samples", samples, "y", y)
     count = len(samples)
     if count < 2:
-        raise ArgumentError("crps_samples needs at least 2 samples to know their spread, got 1; draw more")
+        raise ArgumentError("crps_samples needs at least 2 samples, got 1; draw more")
     error = samples - y
     rank = torch.arange(1 - count, count, 2, dtype=error.dtype, device=error.device)
     spread = torch.einsum("s,s...->...", rank, error.sort(dim=0).values) / (count * (count - 1))

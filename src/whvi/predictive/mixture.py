@@ -47,8 +47,8 @@ def gaussian_entropy(f: Tensor, likelihood: Gaussian) -> Tensor:
     points = int(((high - low) / std.amin(0)).max() * 2.0) + 2
     if points > _POINTS:
         raise UnsupportedError(
-            f"the noise is so small beside the spread of the functions that the entropy would take {points} points of "
-            "a grid; use the mixture's log_prob at draws of sample_y"
+            f"the noise is so small compared with the spread of the draws that the entropy needs a grid of {points} "
+            "points; use the mixture's log_prob at draws of sample_y"
         )
     step = (high - low) / (points - 1)
     total = torch.zeros_like(low)

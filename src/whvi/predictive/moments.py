@@ -91,7 +91,7 @@ def _stages(module: nn.Module, mean: Tensor, variance: Tensor | None, name: str)
     """Of a module, or of all that are in a sequence, one after the other."""
     if hooked(module):
         raise UnsupportedError(
-            f"{_called(module, name)} has hooks, such as those of an adapter, which moments do not see; merge the "
+            f"{_called(module, name)} has hooks, such as those of an adapter, which moments do not include; merge the "
             "adapter, remove the hooks, or use method='samples'"
         )
     if _like(module, nn.Sequential):
@@ -118,7 +118,7 @@ def _rule(module: nn.Module, name: str) -> Rule:
     if callable(own):
         return lambda _, mean, variance: own(mean, variance)
     raise UnsupportedError(
-        f"{_called(module, name)} has no moments; say how they pass through it by "
+        f"{_called(module, name)} has no moments; add a rule with "
         f"whvi.predictive.register_moments({type(module).__name__}), or use method='samples'"
     )
 
@@ -172,7 +172,7 @@ def _flatten(module: nn.Flatten, mean: Tensor, variance: Tensor | None) -> Stage
 def _batch_norm(module: nn.BatchNorm1d, mean: Tensor, variance: Tensor | None) -> Stage:
     """In eval mode: a factor and an offset for each channel, which are on axis 1."""
     if module.running_mean is None or module.running_var is None:
-        raise UnsupportedError("batch normalisation without running statistics joins rows")
+        raise UnsupportedError("batch normalisation without running statistics couples rows; use method='samples'")
     gain = (wide(module.running_var) + module.eps).rsqrt()
     if module.affine:
         gain = gain * wide(module.weight)

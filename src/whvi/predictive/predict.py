@@ -52,8 +52,8 @@ def predict(
             give for these rows. The default suits networks of linear layers and small images; take less where
             activations are far wider than x and the parameters.
         seed: of all draws; default a fresh one from torch's generator.
-        output: from what the model returns to the tensor that the likelihood takes; default a tensor as it is, an
-            object's ``logits``, or the first of a tuple.
+        output: maps the return value of the model to the tensor for the likelihood; default the tensor itself, an
+            object's ``logits``, or the first element of a tuple.
         method: "samples", or "moments": no function is drawn; mean and variance go through the network in one pass (see
             ``AnalyticPrediction``), and ``samples`` points stand for its output where the likelihood needs that. For
             networks that are an ``nn.Sequential`` of the layers of ``whvi.nn`` and common modules; others are refused,
@@ -84,7 +84,7 @@ def predict(
     if method != "moments":
         raise ArgumentError(f"method must be 'samples' or 'moments', got {method!r}")
     if draws != "batch":
-        raise ArgumentError(f"method='moments' draws nothing, so draws={draws!r} has no meaning; leave it out")
+        raise ArgumentError(f"method='moments' has no draws, so draws={draws!r} has no effect; omit it")
     seed = check_arguments(model, x, samples, batch_rows, seed)
     return AnalyticPrediction(with_output(model, output), x, _law(model, likelihood), samples, batch_rows, seed)
 
@@ -133,7 +133,7 @@ def _source(model: nn.Module, likelihood: Likelihood | None, samples: int | None
     if isinstance(model, Ensemble):
         if output is not None:
             raise ArgumentError(
-                "members of an ensemble have their own output; make it of whvi.nn.WithOutput(model, output)"
+                "members of an ensemble have their own output; build it from whvi.nn.WithOutput(model, output)"
             )
         return Members(model, likelihood, samples)
     return Network(with_output(model, output), likelihood, samples)

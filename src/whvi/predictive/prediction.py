@@ -105,7 +105,7 @@ class Prediction:
             raise InputTypeError(f"levels of quantiles must be a number or a sequence, got {type(q).__name__}")
         levels = [_level("the level of a quantile", level) for level in q]
         if not levels:
-            raise ArgumentError("there are no levels; give at least one quantile, such as 0.5")
+            raise ArgumentError("q has no levels; give at least one quantile, such as 0.5")
         return torch.stack(self._quantiles([(level, False) for level in levels]))
 
     def interval(self, level: SupportsFloat = 0.95) -> tuple[Tensor, Tensor]:
@@ -148,14 +148,14 @@ class Prediction:
     def rmse(self, y: Tensor) -> Tensor:
         """Root of the mean square of mean - y over rows and outputs; a scalar."""
         if isinstance(self._functions.likelihood, Categorical):
-            raise UnsupportedError("classes have no distance to their mean; use whvi.predictive.metrics.brier")
+            raise UnsupportedError("classes have no RMSE; use whvi.predictive.metrics.brier")
         return metrics.rmse(self.mean, self._targets(y))
 
     def samples(self, count: int | None = None) -> Tensor:
         """The functions themselves, all or the first ``count``: (count, N, features)."""
         count = self.functions if count is None else any_whole_number("count", count)
         if not 1 <= count <= self.functions:
-            raise ArgumentError(f"count must be 1 ... {self.functions}, the functions there are, got {count}")
+            raise ArgumentError(f"count must be 1 ... {self.functions}, the number of functions, got {count}")
         found = self._functions.run(lambda _, groups: (torch.cat([f for f, _ in groups]).movedim(0, 1),), count)
         return found[0].movedim(1, 0)
 
@@ -209,7 +209,7 @@ class Prediction:
         """The likelihood, if it is one whose mixture a grid can hold."""
         likelihood = self._need("entropy")
         if not isinstance(likelihood, Gaussian):
-            raise UnsupportedError(f"the entropy of a mixture of {type(likelihood).__name__} is not known here")
+            raise UnsupportedError(f"the entropy of a mixture of {type(likelihood).__name__} is not available")
         if likelihood.outputs > 1:
             raise UnsupportedError(
                 f"the entropy of a mixture of Gaussians is found on a grid, for one output, but there are "

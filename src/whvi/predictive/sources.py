@@ -116,7 +116,7 @@ class Network(Source):
         few = Handed(partial(of.mapped, torch.clone, of.take(x, slice(FEW))))
         alone = self._pass(few(), seeds, (), 1)
         if _differ(alone, y[:, :FEW]) and not vary(alone, self._pass(few(), seeds, (), 1)):
-            raise PartsError("what the layers see on their first axis does not begin with the rows")
+            raise PartsError("the first axis of a layer's input does not begin with the rows")
 
     def _pass(self, x: Inputs, seeds: Tensor, shape: Shape | None, rows: int) -> Tensor:
         """The model at draws of this shape: (batch, ...) -> (batch, ...)."""
@@ -176,7 +176,7 @@ def _repeated(x: Inputs, rows: int, times: int) -> Any:
 
 def _check_rows(shape: torch.Size, rows: int) -> None:
     if not shape or shape[0] != rows:
-        raise ShapeError(f"the model gives {tuple(shape)} for {rows} rows; its output must have a row for each of them")
+        raise ShapeError(f"the model gives {tuple(shape)} for {rows} rows; its output must have one row for each")
 
 
 def vary(one: Tensor, other: Tensor) -> bool:

@@ -143,7 +143,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         """(N,), not negative and not all zero."""
         weight: Array = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
         if not (weight > 0.0).any():
-            raise ArgumentError("sample_weight is zero for all rows, so there is nothing to learn from; give weights")
+            raise ArgumentError("sample_weight is zero for all rows; give positive weights")
         return weight
 
     def _fit_rows(self, rows: Rows) -> Self:

@@ -68,7 +68,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         """
         first = not hasattr(self, "model_")
         if first and classes is None:
-            raise ArgumentError("classes must be passed on the first call to partial_fit: all labels there will be")
+            raise ArgumentError("classes must be passed on the first call to partial_fit: all labels that will occur")
         if not first and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ArgumentError(f"classes={classes!r} is not the same as on last call, {self.classes_}")
         with self._whole_or_as_before():
@@ -131,7 +131,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         unknown = self.classes_[codes] != y
         if unknown.any():
-            raise ArgumentError(f"y has labels that are no classes: {np.unique(y[unknown])[:5].tolist()}")
+            raise ArgumentError(f"y has labels that are not in classes: {np.unique(y[unknown])[:5].tolist()}")
         return codes
 
     def _coded(self, x: Array, y: Array, weight: Array) -> Rows:

@@ -38,7 +38,7 @@ def arrays(found: dict[str, Any]) -> dict[str, Array]:
     made = {name: _unpacked(**entry) for name, entry in found.items()}
     for name, array in made.items():
         if array.ndim != 1 or not all(isinstance(value, bool | int | float | str) for value in array.tolist()):
-            raise CheckpointError(f"{name} is no list of numbers or texts")
+            raise CheckpointError(f"{name} must be a list of numbers or strings")
     return made
 
 
@@ -47,7 +47,7 @@ def check_fits(estimator: Any, tensors: dict[str, Tensor]) -> None:
     features, outputs = estimator.n_features_in_, 1
     if is_classifier(estimator):
         if not np.array_equal(np.unique(estimator.classes_), estimator.classes_):
-            raise CheckpointError("its classes are not different, or not in order")
+            raise CheckpointError("its classes must be different and sorted")
     else:
         outputs = estimator.n_outputs_
         _check_numbers("spread_", estimator.spread_, outputs, positive=True)
@@ -64,7 +64,7 @@ def check_fits(estimator: Any, tensors: dict[str, Tensor]) -> None:
 
 def _check_numbers(name: str, values: Array, length: int, *, positive: bool) -> None:
     if values.shape != (length,) or values.dtype.kind not in _NUMERIC:
-        raise ShapeError(f"{name} is of shape {values.shape}, but {length} numbers are wanted")
+        raise ShapeError(f"{name} must have {length} numbers, got shape {values.shape}")
     if not np.isfinite(values).all() or (positive and not (values > 0.0).all()):
         raise CheckpointError(f"{name} has numbers that are not {'positive and ' * positive}finite")
 
@@ -76,18 +76,18 @@ def _unpacked(dtype: str, values: list[Any]) -> Array:
     if kind.kind == "U":
         return np.array(values, dtype=str)
     if kind.kind not in _NUMERIC or kind.shape:
-        raise CheckpointError(f"it has an array of {dtype:.40}, but numbers, truth values or texts are wanted")
+        raise CheckpointError(f"its arrays must be numbers, booleans or strings, got {dtype:.40}")
     return np.array(values, dtype=kind)
 
 
 def _only(values: dict[str, Any], known: Any) -> None:
     if unknown := sorted(values.keys() - set(known)):
-        raise CheckpointError(f"it sets {unknown[0]:.80}, which is nothing that an estimator saves")
+        raise CheckpointError(f"it sets {unknown[0]:.80}, which an estimator never saves")
 
 
 def _curves(name: str, value: dict[str, Any]) -> dict[str, list[float]]:
     if value.keys() != _CURVES or len({len(curve) for curve in value.values()}) != 1:
-        raise CheckpointError(f"{name} has not the curves {', '.join(sorted(_CURVES))}, all of one length")
+        raise CheckpointError(f"{name} must have the curves {', '.join(sorted(_CURVES))}, all of one length")
     return {curve: [_kept(number, name, entry) for entry in entries] for curve, entries in value.items()}
 
 
@@ -99,7 +99,7 @@ def _kept(check: Any, name: str, value: Any) -> Any:
 
 def _truth(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise CheckpointError(f"{name} is {value!r:.40}, but true or false is wanted")
+        raise CheckpointError(f"{name} must be true or false, got {value!r:.40}")
     return value
 
 

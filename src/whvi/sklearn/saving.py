@@ -94,7 +94,7 @@ def _check_kind(folder: str | PathLike[str], state: dict[str, Any], wanted: str)
     check_kind(folder, state, FORMAT, VERSION, other)
     found = str(state.get("estimator"))[:40]
     if found != wanted:
-        raise CheckpointError(f"{folder} holds a {found}, but a {wanted} is wanted; use {found}.load")
+        raise CheckpointError(f"{folder} must hold a {wanted}, got a {found}; use {found}.load")
 
 
 def _check_replaced(folder: str | PathLike[str], state: dict[str, Any], wanted: str) -> None:

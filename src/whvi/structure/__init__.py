@@ -1,4 +1,4 @@
-"""Structured matrices W(g) = A diag(g) B, and the fixed operators they descend from."""
+"""Structured matrices W(g) = A diag(g) B, and related fixed random operators."""
 
 from whvi.ops.noise import KernelNoise
 from whvi.structure.matrix import StructuredMatrix

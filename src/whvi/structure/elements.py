@@ -1,4 +1,4 @@
-"""Elements of vectors and matrices in other places, or added up."""
+"""Permuting and summing elements of vectors and matrices."""
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ def xor_fold(x: Tensor) -> Tensor:
 
 
 def permuted(x: Tensor, permutation: Tensor) -> Tensor:
-    """Element p_i of the last axis in the place of element i; leading axes are broadcast."""
+    """Element i of the result is element p_i of the last axis; leading axes are broadcast."""
     lead = torch.broadcast_shapes(x.shape[:-1], permutation.shape[:-1])
     return x.expand(*lead, -1).gather(-1, permutation.expand(*lead, -1))
 

@@ -1,4 +1,4 @@
-"""A structured weight of any shape: its product with x, its dense twin, its factors."""
+"""A structured weight of any shape: its product with x, its dense matrix, its factors."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,11 +23,11 @@ class StructuredMatrix:
 
     Args:
         structure: the word, parsed.
-        plan: how W is laid onto K blocks of side D, beside and on top of each other, and of how many terms T it is the
-            sum.
+        plan: how W is built from K blocks of side D, in rows and columns, and the number of terms T whose sum
+            it is.
         scales: for each S of the word, from the left, ``(..., [T,] [K,] D)``, without the axis of a single one.
         permutations: for each P of the word, from the left, indices of the shape of a scale: P x = x[indices].
-        shared: True when one g, ``(..., [T,] D)``, serves all K blocks of a term, false when g is ``(..., [T,] K, D)``.
+        shared: True if all K blocks of a term have one g, ``(..., [T,] D)``, False if g is ``(..., [T,] K, D)``.
 
     The leading axes of g, of the scales, of the permutations and of x are broadcast.
 
@@ -67,7 +67,7 @@ class StructuredMatrix:
         self.shared = shared
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> "StructuredMatrix":
-        """The matrix with other scales and permutations: in other shapes, or without permutations of other values."""
+        """The matrix with its scales and permutations mapped by functions."""
         scales, permutations = [change(s) for s in self.scales], [change(p) for p in self.permutations]
         return StructuredMatrix(self.structure, self.plan, scales, permutations, shared=self.shared)
 
@@ -90,7 +90,7 @@ class StructuredMatrix:
         return add_bias(cut(y, stacked, plan.out_features).to(x.dtype), bias)
 
     def _pieces(self, x: Tensor) -> Tensor:
-        """x as it meets the blocks: (..., in_features) -> (..., [1, C,] [K or 1,] D), zeros behind the features."""
+        """x, padded with zeros, for each block: (..., in_features) -> (..., [1, C,] [K or 1,] D)."""
         plan = self.plan
         missing = plan.columns * plan.size - plan.in_features
         if missing:
@@ -106,7 +106,7 @@ class StructuredMatrix:
         return x.expand(*x.shape[:-2], rows, plan.size) if alike else x
 
     def _summed(self, g: Vector, x: Tensor) -> tuple["StructuredMatrix", Vector, Tensor]:
-        """All vectors with axes of terms, columns and blocks, (..., T, C, K, D), with 1 where they are the same."""
+        """All vectors with axes of terms, columns and blocks, (..., T, C, K, D), with size 1 for equal vectors."""
         plan = self.plan
         each = (plan.terms, plan.columns, plan.rows)
         own = (plan.terms, 1, 1) if self.shared else each
@@ -140,7 +140,7 @@ class StructuredMatrix:
         return terms if plan.terms == 1 else terms.sum(-3)
 
     def blocks(self, g: Tensor) -> Tensor:
-        """The K square blocks of each term, whole: (..., [T,] K, D, D)."""
+        """The K square blocks of each term, uncut: (..., [T,] K, D, D)."""
         over_units = _new_axis(value_of(self._laid_out(g)), 1 + (self.plan.blocks > 1))
         return self._columns(lambda matrix, unit: matrix._square(over_units, unit), like=g)
 
@@ -155,9 +155,9 @@ class StructuredMatrix:
         return self._columns(lambda matrix, unit: matrix._steps(self.structure.right, unit), *self.scales[:1])
 
     def gain(self) -> Tensor:
-        """Mean square of the entries of W that (H g)_m enters, per unit of it: (..., D).
+        """Mean square of the entries of W with the factor (H g)_m, for (H g)_m = 1: (..., D).
 
-        W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D) for the structures [S] H G H [S]; others are refused.
+        W_ij = s1_i s2_j (H g)_(i xor j) / sqrt(D) for the structures [S] H G H [S]; others raise an error.
         """
         if not self.structure.core:
             raise UnsupportedError(f"the entries of W are not those of H g times scales for {self.structure.word!r}")
@@ -185,8 +185,8 @@ class StructuredMatrix:
     def _rows(self, g: Tensor) -> Tensor:
         """W(g) of one block, row by row; fewer than its columns: (..., [T,] out_features, in_features).
 
-        H and S are symmetric and the transpose of P is its inverse, so the transpose of W is the product that the word
-        says backwards.
+        H and S are symmetric and the transpose of P is its inverse, so the transpose of W is that of the reversed
+        word.
         """
         plan = self.plan
         scales = [_new_axis(scale, 1) for scale in reversed(self.scales)]
@@ -198,7 +198,7 @@ class StructuredMatrix:
     def _square(self, g: Vector, x: Tensor, *, add_up: bool = False) -> Tensor:
         """All blocks times x: (..., [1,] D) -> (..., [K,] D), or summed over terms and columns (``_summed``).
 
-        The operator adds up where nothing follows it; else there is a result for each term and column.
+        The operator sums if no step follows it; otherwise there is a result for each term and column.
         """
         structure = self.structure
         if _plain(g):
@@ -230,7 +230,7 @@ class StructuredMatrix:
         return transform(x, self.plan.size**-0.5)
 
     def _laid_out(self, g: Vector) -> Vector:
-        """g with an axis for the blocks, where there are several; noise with all axes that it is drawn over."""
+        """g with an axis for the blocks, if there are several; noise with all axes of its draws."""
         plan = self.plan
         if self.structure.fused and len(plan.block_shape) == 1:
             return g
@@ -273,15 +273,15 @@ class StructuredMatrix:
 
 
 def _plain(g: Vector) -> bool:
-    """Whether torch's own operators are wanted: in exported graphs without noise, which then run anywhere."""
+    """Whether to use torch's own operators: in exported graphs without noise, which then run anywhere."""
     return isinstance(g, Tensor) and torch.compiler.is_exporting()
 
 
 def _over_blocks(vectors: Tensor) -> Tensor:
-    """One vector for all blocks, when there are others beside it: (..., D) -> (..., 1, D)."""
+    """One vector for all blocks, if other vectors have a blocks axis: (..., D) -> (..., 1, D)."""
     return vectors.unsqueeze(-2) if vectors.ndim > 1 else vectors
 
 
 def _new_axis(vectors: Tensor, event_axes: int) -> Tensor:
-    """Room for the unit vectors before the last axes, when there are others before them."""
+    """An axis for the unit vectors before the last axes, if there are leading axes."""
     return vectors.unsqueeze(-1 - event_axes) if vectors.ndim > event_axes else vectors

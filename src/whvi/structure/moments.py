@@ -1,4 +1,4 @@
-"""Mean and variance of W(g) x for independent g and independent x, in the time of a few transforms."""
+"""Mean and variance of W(g) x for independent g and independent x, by a few transforms."""
 
 from torch import Tensor
 from torch.nn.functional import pad
@@ -10,7 +10,7 @@ from whvi.structure.squares import Factor, applied, squared
 
 
 class StructuredMoments:
-    """What is known of y = W(g) x by the means and variances of g and x.
+    """Mean and variance of y = W(g) x from the means and variances of g and x.
 
     With W = A diag(g) B, t = B E[x], M = E[W], and squares of elements:
 
@@ -23,7 +23,7 @@ class StructuredMoments:
         matrix: W, without leading axes, for which ``known`` is true.
         g_mean, g_variance: of independent elements, as ``matrix.apply`` takes g.
         mean: of x, (N, in_features).
-        variance: of the independent elements of x, of the same shape; None where x is known.
+        variance: of the independent elements of x, of the same shape; None if x has no uncertainty.
 
     Law: mean and variance are exact, for any distribution of g and x with these moments.
 
@@ -49,9 +49,9 @@ class StructuredMoments:
 
     @staticmethod
     def known(matrix: StructuredMatrix) -> bool:
-        """Whether the variance of W is: not where an output has several elements of one g by other ways than H.
+        """Whether the variance of W has this form: not if an output depends on elements of one g in ways other than H.
 
-        These are grids whose blocks share g, and rows that were reshaped.
+        The exceptions are grids whose blocks share g, and reshaped rows.
         """
         return matrix.plan.layout != "reshape" and not (matrix.shared and matrix.plan.columns > 1)
 
@@ -91,7 +91,7 @@ class StructuredMoments:
         return back.flatten(-2)[..., : plan.in_features], added
 
     def _added(self, outer: Tensor) -> Tensor:
-        """What g adds to the variance: (F, N, T, C, K, D) -> (F, N)."""
+        """The contribution of g to the variance: (F, N, T, C, K, D) -> (F, N)."""
         plan = self.plan
         if not self.matrix.shared or plan.blocks == 1:
             parts = self._whole(outer.square() * self.inner_square)
@@ -118,19 +118,19 @@ class StructuredMoments:
         return vectors.reshape(plan.terms, *((1, 1) if shared else (plan.columns, plan.rows)), plan.size)
 
     def _pieces(self, x: Tensor) -> Tensor:
-        """x as it meets the blocks, zeros behind its features: (N, in_features) -> (N, 1, C, 1, D)."""
+        """x, padded with zeros, for each column of blocks: (N, in_features) -> (N, 1, C, 1, D)."""
         plan = self.plan
         missing = plan.columns * plan.size - plan.in_features
         pieces: Tensor = (pad(x, (0, missing)) if missing else x).unflatten(-1, (1, plan.columns, 1, plan.size))
         return pieces
 
     def _whole(self, y: Tensor) -> Tensor:
-        """With all axes, where terms or blocks are alike: (..., T, C, K, D)."""
+        """Expanded to all terms and blocks: (..., T, C, K, D)."""
         plan = self.plan
         return y.expand(*y.shape[:-4], plan.terms, plan.columns, plan.rows, plan.size)
 
     def _assembled(self, y: Tensor) -> Tensor:
-        """Terms and columns added up, blocks side by side: (..., T, C, K, D) -> (..., out_features)."""
+        """Summed over terms and columns, with blocks concatenated: (..., T, C, K, D) -> (..., out_features)."""
         y = self._whole(y)
         y = y.sum((-4, -3)) if self.plan.summed else y.squeeze((-4, -3))
         return y.flatten(-2)[..., : self.plan.out_features]

@@ -1,4 +1,4 @@
-"""How a weight of any shape is laid onto square blocks whose side is the order of a Hadamard matrix."""
+"""How a weight of any shape is built from square blocks whose side is the order of a Hadamard matrix."""
 
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
@@ -16,10 +16,10 @@ Padding = Literal["order", "power_of_two"]
 class Plan:
     """K square blocks of side D that hold a weight of shape (out_features, in_features).
 
-    - ``stack``: W is the first rows of K blocks on top of each other, D >= in_features (algorithm 1 of the paper).
+    - ``stack``: W is the first rows of K blocks stacked vertically, D >= in_features (algorithm 1 of the paper).
     - ``embed``: W is the upper left part of one block, D >= both.
-    - ``grid``: W is the upper left part of blocks beside and on top of each other, D any order.
-    - ``reshape``: each output has a block of its own, whose rows are its weights, in turn: D^2 >= in_features.
+    - ``grid``: W is the upper left part of blocks in rows and columns, D any order.
+    - ``reshape``: each output has its own block, whose rows are concatenated to its weights: D^2 >= in_features.
     """
 
     layout: LayoutName
@@ -28,20 +28,20 @@ class Plan:
     size: int
     """D, the side of a block."""
     blocks: int
-    """K, the number of blocks, all together."""
+    """K, the total number of blocks."""
     terms: int = 1
-    """T, the number of such weights that W is the sum of, each with vectors of its own."""
+    """T, the number of terms whose sum is W, each with its own vectors."""
     columns: int = 1
-    """C, the number of blocks beside each other; blocks are numbered down the first column, then the next."""
+    """C, the number of columns of blocks; blocks are numbered down the first column, then the next."""
 
     shared_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """Shape of one vector for all blocks of a term: ``([T,] D)``."""
     block_shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    """Shape of one vector for each block of each term: ``([T,] [K,] D)``, without the axis of a single one."""
+    """Shape of one vector for each block of each term: ``([T,] [K,] D)``, without axes of size one."""
     rows: int = field(init=False, repr=False, compare=False)
-    """How many blocks are on top of each other."""
+    """The number of rows of blocks."""
     summed: bool = field(init=False, repr=False, compare=False)
-    """True when an output is a sum over terms, or over blocks beside each other."""
+    """True if an output is a sum over terms or over columns of blocks."""
 
     def __post_init__(self) -> None:
         terms, blocks = (() if number == 1 else (number,) for number in (self.terms, self.blocks))
@@ -72,7 +72,7 @@ def make_plan(
         in_features, out_features: the shape.
         terms: T.
         block: D of the layout "grid", an order.
-        pad_to: what D of the layouts "stack" and "embed" may be: "power_of_two", or any "order" where that takes fewer
+        pad_to: allowed D of the layouts "stack" and "embed": "power_of_two", or any "order" if that needs fewer
             numbers, blocks times D. "reshape" needs powers of two.
 
     >>> make_plan("stack", 3, 10)
@@ -114,7 +114,7 @@ def _side(block: int | None) -> int:
     block = whole_number("block", block)
     if not is_order(block):
         raise ArgumentError(
-            f"block={block} is no order of a Hadamard matrix, m 2^k with m = 1, 12, 20, 28, 36; the next one is "
+            f"block={block} is not an order of a Hadamard matrix, m 2^k with m = 1, 12, 20, 28, 36; the next one is "
             f"{next_order(block)}"
         )
     return block

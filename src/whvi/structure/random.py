@@ -1,4 +1,4 @@
-"""Random matrices that are fixed once drawn, for random features: stand-ins for a matrix of independent normals."""
+"""Fixed random matrices for random features, in place of a matrix of independent normals."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -21,8 +21,8 @@ class RandomOperator(nn.Module):
     """Omega of shape (out_features, in_features): the first rows and columns of K stacked products of H with others.
 
     Args:
-        plan: how Omega is laid onto K blocks of side D.
-        steps: the factors in the order in which they meet a vector: None is the orthonormal H, a floating tensor (K, D)
+        plan: how Omega is built from K blocks of side D.
+        steps: the factors in the order of application: None is the orthonormal H, a floating-point tensor (K, D)
             a diagonal for each block, an integer tensor (K, D) a permutation for each: element i takes element p_i.
         device, dtype: of the diagonals.
 
@@ -89,7 +89,7 @@ class Fastfood(RandomOperator):
 
     Args:
         in_features, out_features: the shape; D is the power of two that holds in_features.
-        generator: where the numbers come from; default torch's own.
+        generator: source of the random numbers; default torch's own.
         device, dtype: of the result; the same generator gives the same operator in every precision.
 
     >>> _ = torch.manual_seed(0)
@@ -124,7 +124,7 @@ class OrthogonalRandomFeatures(RandomOperator):
     Args:
         in_features, out_features: the shape; D is the power of two that holds in_features.
         products: number of factors H D_i.
-        generator: where the numbers come from; default torch's own.
+        generator: source of the random numbers; default torch's own.
         device, dtype: of the result; the same generator gives the same operator in every precision.
 
     Law: dense() @ dense().T == D I for one whole block.
@@ -155,7 +155,7 @@ class OrthogonalRandomFeatures(RandomOperator):
 
 
 class _Source(NamedTuple):
-    """Random numbers (K, D) for the blocks of a plan, in float64 whatever the precision of the operator."""
+    """Random numbers (K, D) for the blocks of a plan, always in float64."""
 
     plan: Plan
     generator: torch.Generator | None
@@ -170,7 +170,7 @@ class _Source(NamedTuple):
         return random_permutation((self.plan.blocks, self.plan.size), self._device(), self.generator)
 
     def lengths(self) -> Tensor:
-        """Lengths of vectors of D normals: roots of chi-square numbers, which are twice gamma ones."""
+        """Lengths of vectors of D normals: roots of chi-square variables, which are twice gamma variables."""
         shape = self._empty().fill_(0.5 * self.plan.size)
         if standard_gamma is None:  # slower, and other numbers of the same distribution
             normals = torch.randn(*shape.shape, self.plan.size, generator=self.generator, device=shape.device)

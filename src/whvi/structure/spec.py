@@ -1,4 +1,4 @@
-"""The short string that names a structure, such as "SHGHS", and what it says."""
+"""Structures by name, such as "SHGHS"."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ class Permutation(NamedTuple):
     """A factor P: element i of P x is element p_i of x."""
 
     number: int
-    """Which P of the word, from the left."""
+    """The index of P in the word, from the left."""
 
 
 Step = int | Permutation | None
@@ -20,22 +20,22 @@ Step = int | Permutation | None
 
 @dataclass(frozen=True)
 class Structure:
-    """W = A diag(g) B, read off a word: the factors left of G make A, those right of it make B.
+    """W = A diag(g) B, given by a word: the factors left of G are A, those right of it are B.
 
     S is a diagonal scale and P a fixed permutation, each numbered from the left; H is the orthonormal Walsh-Hadamard
-    matrix. A core [S] H G H [S] runs as one operator, what stands around it step by step.
+    matrix. A core [S] H G H [S] runs as one operator, the factors around it step by step.
     """
 
     word: str
     scales: int
     """Number of letters S."""
     left: tuple[Step, ...]
-    """The factors of A, from G outwards: the order in which they meet a vector."""
+    """The factors of A, from G outwards, in the order of application."""
     right: tuple[Step, ...]
-    """The factors of B, from the outer end to G: the order in which they meet a vector."""
+    """The factors of B, from the outer end to G, in the order of application."""
 
     fused: bool = field(init=False, repr=False)
-    """True when the core is [S] H G H [S], false when it is G alone."""
+    """True if the core is [S] H G H [S], False if it is G alone."""
     outer: int | None = field(init=False, repr=False, default=None)
     """Scale on the left of a fused core, if there is one."""
     inner: int | None = field(init=False, repr=False, default=None)
@@ -43,7 +43,7 @@ class Structure:
     permutations: int = field(init=False, repr=False, compare=False)
     """Number of letters P."""
     core: bool = field(init=False, repr=False, compare=False)
-    """True when W is a fused core and nothing else."""
+    """True if W is only a fused core."""
     before: tuple[Step, ...] = field(init=False, repr=False)
     """The factors of B outside the core, as in ``right``."""
     after: tuple[Step, ...] = field(init=False, repr=False)
@@ -67,7 +67,7 @@ class Structure:
 def parse(word: str) -> Structure:
     """The structure that a word such as "SHGHS" describes.
 
-    A word has one G and, around it, letters S, H and P that never stand twice in a row.
+    A word has one G and, around it, letters S, H and P, where no letter follows itself.
 
     >>> parse("SHGHSH")
     Structure(word='SHGHSH', scales=2, left=(None, 0), right=(None, 1, None))

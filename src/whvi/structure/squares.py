@@ -37,7 +37,7 @@ def _signs(size: int) -> list[list[float]]:
 
 
 def applied(factors: Sequence[Factor], x: Tensor) -> Tensor:
-    """The product L times x, for its factors in the order in which they meet x: (..., D) -> (..., D)."""
+    """The product L times x, for factors in the order of application: (..., D) -> (..., D)."""
     for factor in factors:
         if factor is None:
             x = transform(x, x.shape[-1] ** -0.5)
@@ -49,7 +49,7 @@ def applied(factors: Sequence[Factor], x: Tensor) -> Tensor:
 def squared(factors: Sequence[Factor], v: Tensor) -> Tensor:
     """The matrix of the squared elements of the product L, times v: (..., D) -> (..., D).
 
-    With at most one H, or two with a diagonal between them, this takes O(D log D); any other product is made whole.
+    With at most one H, or two with a diagonal between them, this takes O(D log D); any other product is built densely.
 
     Law: squared(factors, v) == v @ applied(factors, I).square().
 

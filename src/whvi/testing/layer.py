@@ -181,7 +181,7 @@ class LayerContract(CompositionContract, ABC):
             empty.sum().backward()
 
     def test_outputs_lie_in_memory_as_torch_has_them(self, layer: BayesianLayer, inputs: Tensor) -> None:
-        """In order, so that ``view`` takes them, whatever is drawn and whether or not gradients are wanted."""
+        """Outputs are contiguous, so that ``view`` works, for every draw, with and without gradients."""
         x = inputs.contiguous()
         for recorded in (True, False):
             for draws in (None, layer.draw(), layer.draw((3,)), layer.draw(None)):

@@ -24,7 +24,7 @@ def cover_pairs(
     Args:
         factors: the options of each factor; they may be unhashable.
         keep: ``keep(*case)`` is False for a case that does not exist.
-        first: cases that are wanted by name; the result starts with them.
+        first: cases that the result must contain; it starts with them.
 
     >>> cover_pairs("ab", (1, 2), "xy")
     [('a', 1, 'x'), ('a', 2, 'y'), ('b', 1, 'y'), ('b', 2, 'x')]

@@ -31,7 +31,7 @@ def ranks(truth: Tensor, draws: Tensor) -> Tensor:
     tensor([2])
     """
     if draws.shape[:1] + draws.shape[2:] != truth.shape:
-        raise ShapeError(f"truth has shape {tuple(truth.shape)}, but draws {tuple(draws.shape)}; want (R, L, ...)")
+        raise ShapeError(f"truth has shape {tuple(truth.shape)}, but draws {tuple(draws.shape)}; expected (R, L, ...)")
     return (draws < truth.unsqueeze(1)).sum(1)
 
 

@@ -98,7 +98,7 @@ class LowRankMCDropoutConv2d(Convolutional, Dropout):
         }
 
     def check(self, x: Tensor) -> None:
-        """x must be (..., in_channels, H, W), no smaller than the kernel."""
+        """x must be (..., in_channels, H, W), at least as large as the kernel."""
         self.geometry.check(x)
 
     def extra_repr(self) -> str:

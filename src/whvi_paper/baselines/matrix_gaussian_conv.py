@@ -20,7 +20,7 @@ class MatrixGaussianConv2d(Convolutional, MatrixGaussian):
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, padding_mode: as for nn.Conv2d.
         bias, prior_variance, draws: as for ``MatrixGaussianLinear``. "example" draws the outputs of each position by
             their distribution given what the kernel sees there, independently of other positions, as mean field does.
-        weight_variance: of the means at the start; default 1 / (weights that enter an output).
+        weight_variance: initial variance of the means; default 1 / (weights that enter an output).
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 
@@ -92,7 +92,7 @@ class MatrixGaussianConv2d(Convolutional, MatrixGaussian):
         return channels_last.flatten(1, -2)
 
     def check(self, x: Tensor) -> None:
-        """x must be (..., in_channels, H, W), no smaller than the kernel."""
+        """x must be (..., in_channels, H, W), at least as large as the kernel."""
         self.geometry.check(x)
 
     def extra_repr(self) -> str:

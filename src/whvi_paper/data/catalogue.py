@@ -281,6 +281,6 @@ def named(name: str) -> Dataset:
     """
     if name not in DATASETS:
         near = get_close_matches(name.lower(), DATASETS, 1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else "whvi datasets list shows those there are"
-        raise ArgumentError(f"dataset {name!r} is not known; {hint}")
+        hint = f"did you mean {near[0]!r}?" if near else "whvi datasets list shows all names"
+        raise ArgumentError(f"dataset {name!r} is unknown; {hint}")
     return DATASETS[name]

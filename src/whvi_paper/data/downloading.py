@@ -44,7 +44,9 @@ class Limited:
         """Write a piece; DataError where that is too much."""
         self.left -= len(piece)
         if self.left < 0:
-            raise DataError(f"{self.url} sends more than the file should have; download it yourself if that is right")
+            raise DataError(
+                f"{self.url} sends more than the expected size of the file; download it yourself if that is right"
+            )
         return self.file.write(piece)
 
     def flush(self) -> None:

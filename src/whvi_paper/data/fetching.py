@@ -73,7 +73,7 @@ def fetch(dataset: Dataset) -> Path:
     Law: what is in the cache is whole and was read once without complaint.
     """
     if dataset.simulator:
-        raise ArgumentError(f"{dataset.name} is computed, there is nothing to fetch")
+        raise ArgumentError(f"{dataset.name} is generated and cannot be fetched")
     file = dataset.published
     if file is None or file.url is None:
         raise DataError(

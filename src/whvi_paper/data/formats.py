@@ -143,7 +143,7 @@ def miniboo(content: bytes) -> Arrays:
     table = columns(content, skip=1)
     signals, backgrounds = map(int, content.split(b"\n", 1)[0].split())
     if signals + backgrounds != len(table):
-        raise ValueError(f"it says {signals} + {backgrounds} rows and has {len(table)}")
+        raise ValueError(f"it states {signals} + {backgrounds} rows but has {len(table)}")
     return table, np.repeat(np.arange(2), [signals, backgrounds])
 
 

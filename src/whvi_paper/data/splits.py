@@ -64,13 +64,11 @@ def split(data: LoadedDataset, index: int, scaling: str = "standard") -> Split:
     Law: the training part does not depend on the values of the test rows.
     """
     if data.task is DatasetKind.IMAGES:
-        raise ArgumentError(
-            f"{data.name} comes split: its first 50,000 rows are to train with, the last 10,000 to test"
-        )
+        raise ArgumentError(f"{data.name} has fixed splits: its first 50,000 rows train, the last 10,000 test")
     if index < 0:
         raise ArgumentError(f"split number {index} is negative; use 0, 1, 2, ...")
     if scaling not in SCALINGS:
-        raise ArgumentError(f"scaling {scaling!r} is not known; use one of: {', '.join(SCALINGS)}")
+        raise ArgumentError(f"scaling {scaling!r} is unknown; use one of: {', '.join(SCALINGS)}")
     rows = np.random.default_rng(index).permutation(len(data))
     train, test = np.split(rows, [int(TRAINING_SHARE * len(data))])
     x = cast("NDArray[np.float64]", data.x)

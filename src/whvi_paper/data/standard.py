@@ -70,7 +70,7 @@ def standard_file(name: str) -> bytes:
         raise DataError(f"its splits are in standard/{name}.npz of WHVI_DATA, which is not set; {ADVICE}")
     path = folder / "standard" / f"{name}.npz"
     if not path.is_file():
-        raise DataError(f"its splits are not there: {path} is no file; {ADVICE}")
+        raise DataError(f"its splits are missing: {path} is not a file; {ADVICE}")
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[name]:

@@ -77,7 +77,7 @@ WITH_PROTOCOL = [module.NAME for module in _GRIDS]
 def find(name: str) -> Exhibit:
     """The exhibit of that name."""
     if name not in EXHIBITS:
-        raise ArgumentError(f"exhibit {name!r} is not known; use one of: {', '.join(EXHIBITS)}")
+        raise ArgumentError(f"exhibit {name!r} is unknown; use one of: {', '.join(EXHIBITS)}")
     return EXHIBITS[name]
 
 

@@ -36,7 +36,10 @@ def train(
     ] = "auto",
     data: Annotated[str, typer.Option(help="Dataset of images; whvi datasets list shows all.")] = "cifar10",
     validation: Annotated[
-        bool, typer.Option("--validation", help="Evaluate on the last tenth of the training images instead of the test images.")
+        bool,
+        typer.Option(
+            "--validation", help="Evaluate on the last tenth of the training images instead of the test images."
+        ),
     ] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     out: Annotated[

@@ -90,4 +90,4 @@ def as_trained(model: nn.Module, settings: Mapping[str, Any]) -> nn.Module:
 def one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise the error that lists the choices, unless the value is one of them."""
     if value not in choices:
-        raise ArgumentError(f"{name} {value!r} is not known; use one of: {', '.join(choices)}")
+        raise ArgumentError(f"{name} {value!r} is unknown; use one of: {', '.join(choices)}")

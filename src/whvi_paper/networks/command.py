@@ -18,7 +18,7 @@ def summary(
     from whvi_paper.networks.counts import by_layer, by_model, by_treatment
 
     if model is None and treatment is not None:
-        raise ArgumentError(f"--treatment {treatment} needs a MODEL; whvi summary lists those there are")
+        raise ArgumentError(f"--treatment {treatment} needs a MODEL; whvi summary lists the models")
     if model is None:
         show_rows("whvi summary", by_model(), as_json)
     elif treatment is None:

@@ -160,5 +160,5 @@ def convnet(name: str, of: str | Treatment = "whvi", *, classes: int = 10) -> nn
     3686954
     """
     if name not in MODELS:
-        raise ArgumentError(f"model {name!r} is not known; use one of: {', '.join(MODELS)}")
+        raise ArgumentError(f"model {name!r} is unknown; use one of: {', '.join(MODELS)}")
     return MODELS[name](of, classes=classes)

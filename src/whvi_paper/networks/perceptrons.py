@@ -106,7 +106,7 @@ def network(method: str, inputs: int, outputs: int, depth: int, width: int) -> n
     if method in JOINED:
         return in_one_pass(_perceptron(JOINED[method](sizes), MeanFieldLinear(width, outputs)))
     if method not in METHODS:
-        raise ArgumentError(f"method {method!r} is not known; use one of: {', '.join((*METHODS, *JOINED))}")
+        raise ArgumentError(f"method {method!r} is unknown; use one of: {', '.join((*METHODS, *JOINED))}")
     hidden, last = METHODS[method]
     return _perceptron([hidden(i, o) for i, o in pairwise(sizes)], last(width, outputs))
 

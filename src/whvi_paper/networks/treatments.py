@@ -127,7 +127,7 @@ def treatment(of: str | Treatment) -> Treatment:
     linear, _, filters = ("+".join(TREATMENTS[of]) if of in TREATMENTS else of).partition("+")
     if linear not in LINEAR or filters not in FILTERS:
         raise ArgumentError(
-            f"treatment {of!r} is not known; use one of: {', '.join(TREATMENTS)}; or LINEAR+FILTERS with linear maps "
+            f"treatment {of!r} is unknown; use one of: {', '.join(TREATMENTS)}; or LINEAR+FILTERS with linear maps "
             f"of: {', '.join(LINEAR)}; and filters of: {', '.join(FILTERS)}"
         )
     return Treatment(LINEAR[linear], FILTERS[filters])

@@ -117,7 +117,7 @@ def sparse_model(x: Tensor, points: int, covariance: str, settings: Optimisation
         covariance: "diagonal" or "full", of the whitened values at the points.
     """
     if covariance not in COVARIANCES:
-        raise ArgumentError(f"covariance {covariance!r} is not known; use one of: {', '.join(COVARIANCES)}")
+        raise ArgumentError(f"covariance {covariance!r} is unknown; use one of: {', '.join(COVARIANCES)}")
     _check_rows(x)
     package, kinds = gpytorch(), gpytorch().variational
     kind = {"diagonal": kinds.MeanFieldVariationalDistribution, "full": kinds.CholeskyVariationalDistribution}
@@ -181,7 +181,7 @@ def predictor(process: Any, likelihood: Any) -> Predict:
 
 def _check_rows(x: Tensor) -> None:
     if not len(x):
-        raise ArgumentError("x has no rows; a process needs at least one to learn from")
+        raise ArgumentError("x has no rows; a process needs at least one")
 
 
 def _sparse_process(package: Any, points: Tensor, law: Any, covariance: Any) -> Any:

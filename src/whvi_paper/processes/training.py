@@ -75,7 +75,7 @@ def train(inputs: Sequence[Inputs], folder: Path, report: Report) -> Sequence[Re
     found = []
     for place, one in enumerate(inputs):
         if one["method"] not in METHODS:
-            raise ArgumentError(f"method {one['method']!r} is not known; use one of: {', '.join(METHODS)}")
+            raise ArgumentError(f"method {one['method']!r} is unknown; use one of: {', '.join(METHODS)}")
         data = load(one["dataset"])
         share = partial(_share, report, place, len(inputs))
         results = METHODS[one["method"]](one, divided(data, one["seed"]), folder / str(place), share)

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 Results = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder of records. Default: the folder of whvi reproduce for the profile.", show_default=False
-    ),
+    typer.Option(help="Folder of records. Default: the folder of whvi reproduce for the profile.", show_default=False),
 ]
 Profile = Annotated[str, typer.Option(help="Show the records of this profile: recipe, paper, quick or smoke.")]
 
@@ -32,9 +30,7 @@ def add_commands(app: typer.Typer) -> None:
     def report(
         results: Results = None,
         profile: Profile = "recipe",
-        out: Annotated[Path, typer.Option("--out", "-o", help="File for the page.")] = Path(
-            "out/report/index.html"
-        ),
+        out: Annotated[Path, typer.Option("--out", "-o", help="File for the page.")] = Path("out/report/index.html"),
         markdown: Annotated[
             Path | None, typer.Option(help="Also write this Markdown file, and its figures to a folder next to it.")
         ] = None,

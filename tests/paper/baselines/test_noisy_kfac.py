@@ -348,7 +348,7 @@ def test_a_run_that_diverges_says_so() -> None:
     x, y = curve(40)
     run = NoisyKFAC(update_every=1).init(mlp(), Gaussian(), 40)
     run.update(x, y * float("inf"), 0)
-    with pytest.raises(ArgumentError, match=r"curvature of layer '\d' is not finite.*lower learning_rate"):
+    with pytest.raises(ArgumentError, match=r"curvature of layer '\d' is not finite.*reduce learning_rate"):
         run.update(x, y, 1)
 
 

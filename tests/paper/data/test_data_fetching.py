@@ -92,7 +92,7 @@ def test_a_server_that_never_ends_is_left(
     yacht: Dataset, server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("whvi_paper.data.downloading.MOST", len(CONTENT) - 1)
-    with pytest.raises(DataError, match="sends more than the file should have"):
+    with pytest.raises(DataError, match="sends more than the expected size"):
         load("yacht")
     assert server.requests == 1
     assert files_in(cache.parent.parent) == []

@@ -80,7 +80,7 @@ def test_classes_stay_whole_numbers(data: LoadedDataset) -> None:
 def test_mistakes_are_named(data: LoadedDataset) -> None:
     with pytest.raises(ArgumentError, match=r"-1 is negative; use 0"):
         split(data, -1)
-    with pytest.raises(ArgumentError, match="'robust' is not known; use one of: standard, clipped"):
+    with pytest.raises(ArgumentError, match="'robust' is unknown; use one of: standard, clipped"):
         split(data, 0, "robust")
-    with pytest.raises(ArgumentError, match="comes split"):
+    with pytest.raises(ArgumentError, match="has fixed splits"):
         split(dataclasses.replace(data, task=DatasetKind.IMAGES), 0)

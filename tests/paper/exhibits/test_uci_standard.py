@@ -109,7 +109,7 @@ def test_a_split_holds_each_row_once_and_another_file_is_refused(
     assert sorted([*found.y, *found.test_y]) == sorted(y)
     np.testing.assert_array_equal(found.test_x, x[[3, 7]])
     for name, index in (("yacht", 20), ("wine", 0), ("yacht", -1)):
-        with pytest.raises(ArgumentError, match="is not known"):
+        with pytest.raises(ArgumentError, match="is unknown"):
             standard_split(name, index)
 
 
@@ -137,7 +137,7 @@ def test_without_the_splits_nothing_is_computed(
 ) -> None:
     jobs, store = uci_standard.jobs("quick"), Store(tmp_path / "results")
     monkeypatch.setenv("WHVI_DATA", str(tmp_path))
-    with pytest.raises(ArgumentError, match="there are no data for any job"):
+    with pytest.raises(ArgumentError, match="no job has data"):
         with_data(jobs, store)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2  # yacht and concrete, once each

@@ -247,7 +247,7 @@ def test_an_unknown_treatment_is_answered_with_those_there_are(name: str) -> Non
 
 
 def test_other_mistakes_are_named() -> None:
-    with pytest.raises(WhviError, match="model 'lenet' is not known; use one of: alexnet, vgg16, resnet18, simple-cnn"):
+    with pytest.raises(WhviError, match="model 'lenet' is unknown; use one of: alexnet, vgg16, resnet18, simple-cnn"):
         convnet("lenet")
     with pytest.raises(WhviError, match=r"treatment must be a name or a whvi_paper\.networks\.Treatment, got tuple"):
         treatment((WHVILinear, WHVIConv2d))  # type: ignore[arg-type]

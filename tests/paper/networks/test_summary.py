@@ -65,8 +65,8 @@ def test_json_has_the_numbers_of_the_table(monkeypatch: pytest.MonkeyPatch, caps
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["lenet"], "whvi: model 'lenet' is not known; use one of: alexnet, "),
-        (["vgg16", "--treatment", "bayes"], "whvi: treatment 'bayes' is not known; use one of: dense, "),
+        (["lenet"], "whvi: model 'lenet' is unknown; use one of: alexnet, "),
+        (["vgg16", "--treatment", "bayes"], "whvi: treatment 'bayes' is unknown; use one of: dense, "),
         (["--treatment", "whvi"], "whvi: --treatment whvi needs a MODEL"),
     ],
 )

@@ -125,7 +125,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unknown_covariance() -> None:
-    with pytest.raises(ArgumentError, match="covariance 'low-rank' is not known; use one of: diagonal, full"):
+    with pytest.raises(ArgumentError, match="covariance 'low-rank' is unknown; use one of: diagonal, full"):
         inducing.sparse(*rows(5), 2, "low-rank", Optimisation(1, 0.1), silent)
 
 

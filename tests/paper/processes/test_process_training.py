@@ -74,5 +74,5 @@ def test_a_record_is_a_function_of_its_inputs(tmp_path: Path) -> None:
     assert found[0] == found[1]
     assert found[0]["metrics"] != found[2]["metrics"]
     assert (found[0]["parameters"], found[0]["features"]) == (16, 16)
-    with pytest.raises(ArgumentError, match="method 'map' is not known; use one of: whvi, vi, svgp, exact"):
+    with pytest.raises(ArgumentError, match="method 'map' is unknown; use one of: whvi, vi, svgp, exact"):
         train([{**one, "method": "map"}], tmp_path, lambda share: None)

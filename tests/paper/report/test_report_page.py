@@ -155,7 +155,7 @@ def test_equal_figures_give_equal_texts_and_others_share_no_id() -> None:
 @pytest.mark.parametrize(
     ("svg", "message"),
     [
-        ("<svg", "no svg element"),
+        ("<svg", "must be an svg element"),
         ("<p>text</p>", "starts with '<p>text</p>'"),
         ("<?xml version='1.0'?><svg/>", "give an <svg> element"),
         ("<svg><script>x</script></svg>", "holds a <script>"),
@@ -204,7 +204,7 @@ def test_commands(
     [
         (["--results", "nowhere"], "nowhere has no records of the profile recipe; give their folder with --results"),
         (["--profile", "smoke"], "out/paper/records has no records of the profile smoke; "),
-        (["--profile", "long"], "profile 'long' is not known; use one of: recipe, paper, quick, smoke"),
+        (["--profile", "long"], "profile 'long' is unknown; use one of: recipe, paper, quick, smoke"),
     ],
 )
 @pytest.mark.parametrize("command", ["report", "results"])

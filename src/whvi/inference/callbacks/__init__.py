@@ -1,4 +1,4 @@
-"""What a fit does besides its steps: each of these is a ``Callback``, and so is your own."""
+"""Callbacks: actions of a fit in addition to its steps. Subclass ``Callback`` to write your own."""
 
 from whvi.inference.callbacks.base import Callback, Moment
 from whvi.inference.callbacks.checkpoint import Checkpoint

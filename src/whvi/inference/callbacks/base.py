@@ -1,4 +1,4 @@
-"""What a callback is, and what it is told."""
+"""The base class of callbacks, and its argument."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,25 @@ if TYPE_CHECKING:  # they need this file
 
 @dataclass(slots=True)
 class Moment:
-    """What a callback is told."""
+    """The argument of a callback."""
 
     step: int
-    """Steps that are done."""
+    """The number of finished steps."""
     run: Run
     history: "History"
     loop: "Loop"
-    """All of the fit: its steps, batches, modules, state."""
+    """The whole fit: its steps, batches, modules, state."""
     terms: Terms | None = None
-    """What the step reported; None before the first."""
+    """The report of the step; None before the first."""
     ends: bool = False
-    """Whether this step is the last one of this call; known once all callbacks had their ``on_step``."""
+    """Whether this step is the last one of this call; known after ``on_step`` of all callbacks."""
 
 
 class Callback:
-    """Something that a fit does besides its steps. Subclass it, override what you need, and give it to ``whvi.fit``.
+    """An action of a fit in addition to its steps. Subclass it, override the methods you need, and pass it to
+    ``whvi.fit``.
 
-    In a fit that several processes share, only the first one calls it, unless it says ``everywhere``.
+    In a fit with several processes, only the first one calls it, unless ``everywhere`` is True.
 
     >>> class Print(Callback):
     ...     def on_step(self, moment):
@@ -48,44 +49,44 @@ class Callback:
     """
 
     everywhere: ClassVar[bool] = False
-    """Whether every process of a shared fit calls it."""
+    """Whether every process of a distributed fit calls it."""
     reason: ClassVar[str] = "callback"
-    """What ``History.stopped`` says of a run that it ended."""
+    """The value of ``History.stopped`` if it ended the run."""
     name: ClassVar[str] = ""
-    """Under which a checkpoint holds its state and identity; needed where it has one, and its own in each fit."""
+    """The key of its state and identity in a checkpoint; required if it has one, and unique in each fit."""
 
     def setup(self, moment: Moment) -> None:
-        """Before all else: look at the fit, take what is needed, go back to where an earlier call ended."""
+        """Called first: inspect the fit, allocate resources, restore an earlier call."""
 
     def on_start(self, moment: Moment) -> None:
-        """Before the first step of this call."""
+        """Called before the first step of this call."""
 
     def on_step(self, moment: Moment) -> bool | None:
-        """After each step; True ends the run."""
+        """Called after each step; True ends the run."""
 
     def after_step(self, moment: Moment) -> None:
-        """After each step, when all callbacks had their ``on_step``; also after one that Ctrl-C made the last."""
+        """Called after each step, after ``on_step`` of all callbacks; also after a last step due to Ctrl-C."""
 
     def on_end(self, moment: Moment) -> None:
-        """After the last step; not where the run was interrupted or failed."""
+        """Called after the last step; not if the run was interrupted or failed."""
 
     def leaves(self) -> Mapping[str, Tensor]:
-        """Tensors of the modules that it puts there at the end, by name, if it does; a resumed run knows them again."""
+        """Tensors that it writes to the modules at the end, by name, if any; a resumed run recognises them."""
         return {}
 
     def close(self) -> None:
-        """At the very end, whatever happened."""
+        """Always called at the end, even after an error."""
 
     def identity(self) -> dict[str, Any]:
-        """What a run must have in common with its checkpoint, as JSON by name; for most callbacks nothing."""
+        """What a run must share with its checkpoint, as JSON by name; empty for most callbacks."""
         return {}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """What it resumes from, as tensors by name and as JSON."""
+        """Its state, as tensors by name and as JSON."""
         return {}, {}
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go on from what ``state`` gave; not called where the run that is resumed had no callback of this name."""
+        """Restore the result of ``state``; not called if the saved run had no callback of this name."""
 
 
 def check_names(callbacks: Sequence[Callback]) -> None:

@@ -1,4 +1,4 @@
-"""A run that saves itself, and resumes from what it saved."""
+"""Checkpoints of a run."""
 
 from contextlib import ExitStack
 from os import PathLike
@@ -14,16 +14,16 @@ from whvi.nn.fingerprint import of_modules
 
 
 class Checkpoint(Callback):
-    """Save the run in a folder, at Ctrl-C and at its end too; a run that finds its own checkpoint resumes from it.
+    """Save the run in a folder, also at Ctrl-C and at its end. A run that finds its own checkpoint resumes from it.
 
     Args:
-        folder: of this run alone; it is made if it is missing.
+        folder: for this run only; it is created if missing.
         every: steps between two checkpoints; the last two are kept.
 
-    A model resumes that begins with the weights of the saved run, frozen ones and buffers included (so build it after
-    the same ``torch.manual_seed``), or has those that the earlier call left it with. Another is refused.
+    A model resumes if it has the initial weights of the saved run, with frozen ones and buffers (so build it after
+    the same ``torch.manual_seed``), or the weights at the end of the earlier call. Any other model raises an error.
 
-    Law: a run that is resumed ends in the same bits as one that was not interrupted.
+    Law: a resumed run ends with bitwise the same result as an uninterrupted one.
     """
 
     everywhere: ClassVar[bool] = True  # all processes read it, the first one writes
@@ -34,7 +34,7 @@ class Checkpoint(Callback):
         self._held = ExitStack()
 
     def setup(self, moment: Moment) -> None:
-        """Hold the folder, and go back to its last checkpoint."""
+        """Lock the folder, and restore its last checkpoint."""
         run, loop = moment.run, moment.loop
         if run.leads:
             self._held.enter_context(alone(self.folder))
@@ -50,12 +50,12 @@ class Checkpoint(Callback):
             )
 
     def after_step(self, moment: Moment) -> None:
-        """Save where it is time."""
+        """Save every so many steps."""
         if moment.step % self.every == 0 or moment.ends:
             moment.loop.check_finite(moment.step)  # so the last checkpoint is always a good one
             if moment.run.leads:
                 checkpoint.save(self.folder, moment.step, *moment.loop.state())
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Unlock the folder."""
         self._held.close()

@@ -1,4 +1,4 @@
-"""When to stop before the last step."""
+"""Early stopping."""
 
 from collections.abc import Callable, Mapping
 from copy import copy
@@ -26,28 +26,28 @@ if TYPE_CHECKING:  # it needs this file
 
 @dataclass
 class Best:
-    """The best look at a model so far."""
+    """The best evaluation of a model so far."""
 
     value: float = float("inf")
     misses: int = 0
-    """Looks since then."""
+    """Evaluations since then."""
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
 class EarlyStopping(Callback):
-    """Stop when a number has not become better for a while, and go back to where it was best.
+    """Stop when a metric has not improved for a while, and restore the best parameters.
 
-    Of replicas each goes back to its own best, and has no further looks after its patience is over; the run stops when
-    that is so of all.
+    Each replica restores its own best parameters, and is not evaluated after its patience is over; the run stops when
+    the patience of all is over.
 
     Args:
-        monitor: "elbo", the mean of the bound over the steps since the last look, or "mnll", the mean negative log
-            predictive density of the validation rows.
-        every: steps between looks.
-        patience: looks without a better value before the run stops.
-        margin: how much better counts as better, in the unit of the number.
+        monitor: "elbo", the mean of the bound over the steps since the last evaluation, or "mnll", the mean negative
+            log predictive density of the validation rows.
+        every: steps between evaluations.
+        patience: evaluations without improvement before the run stops.
+        margin: the smallest improvement that counts, in the unit of the metric.
         samples: draws in a prediction for "mnll".
-        validation: (x, y) held-out rows, as the model takes them; needed for "mnll", and for "elbo" looked at too.
+        validation: (x, y) held-out rows, in the form of the data; required for "mnll", and also evaluated for "elbo".
     """
 
     everywhere: ClassVar[bool] = True  # all processes stop, and go back to the best
@@ -76,13 +76,13 @@ class EarlyStopping(Callback):
         self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
 
     def on(self, validation: tuple[Inputs, Tensor]) -> Self:
-        """The same, with validation rows."""
+        """A copy with validation rows."""
         found = copy(self)
         found.validation = validation
         return found
 
     def setup(self, moment: Moment) -> None:
-        """Check that the fit has what it takes."""
+        """Check that the fit fits the settings."""
         # It may have served another fit.
         self.bests = {part.prefix: Best() for part in moment.loop.parts}
         self._sum, self._count = torch.zeros((), dtype=torch.float64), 0
@@ -100,7 +100,7 @@ class EarlyStopping(Callback):
         return part.likelihood
 
     def value(self, part: "Part") -> float:
-        """Mean negative log predictive density of the validation rows; a subclass may look at something else."""
+        """Mean negative log predictive density of the validation rows; a subclass may use another metric."""
         from whvi.predictive import predict  # data go from inference to prediction; here alone they come back
 
         assert self.validation is not None
@@ -109,7 +109,7 @@ class EarlyStopping(Callback):
         return float(predict(part.model, x, self.samples, likelihood=likelihood, seed=seed).mnll(y))
 
     def on_step(self, moment: Moment) -> bool:
-        """Take in the bound; look at the rows where it is time. True when it is time to stop."""
+        """Record the bound, and evaluate every so many steps; True ends the run."""
         assert moment.terms is not None
         self._sum = self._sum + (moment.terms.log_likelihood - moment.terms.kl).double().cpu()
         self._count += 1
@@ -131,13 +131,13 @@ class EarlyStopping(Callback):
         return all(map(self._over, loop.parts))
 
     def on_end(self, moment: Moment) -> None:
-        """Go back to the best."""
+        """Restore the best parameters."""
         if best := self.leaves():
             moment.loop.load_modules(best)
             moment.run.take()
 
     def leaves(self) -> Mapping[str, Tensor]:
-        """The best of all."""
+        """The best parameters."""
         return {name: tensor for best in self.bests.values() for name, tensor in best.tensors.items()}
 
     def identity(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class EarlyStopping(Callback):
         return {"class": type(self).__name__, **{name: getattr(self, name) for name in names}, **rows}
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The best value so far, the tensors from there, and the mean that is being taken."""
+        """The best value so far, its tensors, and the current mean."""
         tensors = {f"best.{name}": tensor for name, tensor in self.leaves().items()}
         values, misses = ([getattr(best, name) for best in self.bests.values()] for name in ("value", "misses"))
         alone = list(self.bests) == [""]
@@ -164,14 +164,14 @@ class EarlyStopping(Callback):
         self._count, self._sum = whole_number("count", numbers["count"], least=0), tensors["sum"]
 
     def _over(self, part: "Part") -> bool:
-        """Whether there are to be no further looks at a model."""
+        """Whether the patience for a model is over."""
         return self.bests[part.prefix].misses >= self.patience
 
     def _value(self, part: "Part") -> float:
         return nan if self._over(part) else self.value(part)
 
     def _look(self, best: Best, value: float, tensors: Callable[[], Mapping[str, Tensor]]) -> None:
-        """Take in a value, for which less is better."""
+        """Record a value; less is better."""
         if value < best.value - self.margin:
             best.value, best.misses = value, 0
             best.tensors = {name: tensor.detach().clone() for name, tensor in tensors().items()}

@@ -1,4 +1,4 @@
-"""A function that is called now and then."""
+"""A function that is called at regular steps."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ class Every(Callback):
 
     Args:
         steps: between two calls.
-        function: it sees the model as it is.
+        function: it gets the ``Moment``.
     """
 
     @checked
@@ -20,7 +20,7 @@ class Every(Callback):
         self.steps, self.function = whole_number("steps", steps), function
 
     def on_step(self, moment: Moment) -> bool | None:
-        """Call it where it is time."""
+        """Call it every so many steps."""
         if moment.step % self.steps:
             return None
         moment.run.finish()

@@ -1,4 +1,4 @@
-"""What a run reported, and its picture."""
+"""The history of a run, and its plot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,28 +17,28 @@ from whvi.inference.callbacks.base import Callback, Moment
 REMEDY = "lower the learning rate or clip the gradient, and look at the scale of inputs and targets"
 _POINTS = 500  # of a curve
 _WINDOWS = ("steps", "log_likelihood", "kl", "noise")
-"""What there is of each window."""
+"""The fields of each window."""
 
 
 @checked
 @dataclass
 class History(Callback):
-    """Means over windows of steps, in nats for the whole data set. With replicas each entry is a list, one for each.
+    """Means over windows of steps, in nats for the whole dataset. With replicas each entry is a list.
 
-    Every fit has one, ``result.history``; give one as a callback to choose its windows: ``History(every=10)``.
+    Every fit has one, ``result.history``; pass one as a callback to choose the windows: ``History(every=10)``.
     """
 
     everywhere: ClassVar[bool] = True
     name: ClassVar[str] = "history"
 
     every: int | None = None
-    """Steps in a window; the last one may be shorter. Default a 500th of all. A run that is resumed keeps its own."""
+    """Steps in a window; the last one may be shorter. Default a 500th of all. A resumed run keeps its value."""
     steps: list[int] = field(default_factory=list)
     """The last step of each window, counted from 1."""
     log_likelihood: list[Any] = field(default_factory=list)
     kl: list[Any] = field(default_factory=list)
     noise: list[Any] = field(default_factory=list)
-    """Standard deviation of the likelihood's noise, where it has one."""
+    """Standard deviation of the likelihood's noise, if it has one."""
     validation: list[tuple[int, Any]] = field(default_factory=list)
     """(step, mean negative log predictive density) of the validation rows; NaN for a replica that stopped."""
     stopped: str = "steps"
@@ -56,14 +56,14 @@ class History(Callback):
 
     @property
     def latest(self) -> dict[str, Any]:
-        """What the last window has to tell, by names for a person."""
+        """The values of the last window, by readable names."""
         log_likelihood, kl, noise = self.log_likelihood[-1], self.kl[-1], self.noise[-1]
         told = {"elbo": _minus(log_likelihood, kl), "log-lik": log_likelihood, "kl": kl}
         return told if noise is None else {**told, "noise": noise}
 
     @property
     def summary(self) -> dict[str, float]:
-        """What the last window has to tell, as means over replicas; nothing before it ends."""
+        """The values of the last window as text, as means over replicas; empty before it ends."""
         told = self.latest if self.steps else {}
         return {name: sum(v) / len(v) if isinstance(v, list) else v for name, v in told.items()}
 
@@ -72,12 +72,12 @@ class History(Callback):
         return bool(self.steps) and self.steps[-1] == step
 
     def setup(self, moment: Moment) -> None:
-        """A window for each point of a curve, where nothing else was said."""
+        """Set the default windows."""
         if self.every is None:
             self.every = max(1, moment.loop.steps // _POINTS)
 
     def on_step(self, moment: Moment) -> None:
-        """Take in the report of the step; DivergenceError at the end of a window that is not finite."""
+        """Record the report of the step; raise DivergenceError at the end of a window that is not finite."""
         assert moment.terms is not None
         if self.add(moment.terms, moment.step - 1, moment.loop.noise):
             self._check_finite()
@@ -88,7 +88,7 @@ class History(Callback):
             self._check_finite()
 
     def add(self, terms: Terms, step: int, noise: Any) -> bool:
-        """Take in the report of a step; True when it ends a window."""
+        """Record the report of a step; True if it ends a window."""
         log_likelihood, kl = terms.log_likelihood, terms.kl
         report = torch.stack((log_likelihood, kl.to(log_likelihood.device))).double().cpu()  # no KL is on the CPU
         self._sum = report if self._count == 0 else self._sum + report
@@ -97,7 +97,7 @@ class History(Callback):
         return (step + 1) % self.every == 0 and self.close_window(step + 1, noise)
 
     def close_window(self, done: int, noise: Any) -> bool:
-        """End the window after ``done`` steps; False when there is nothing in it."""
+        """End the window after ``done`` steps; False if it is empty."""
         if self._count == 0:
             return False
         log_likelihood, kl = (self._sum / self._count).tolist()
@@ -109,7 +109,7 @@ class History(Callback):
         return True
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All of it: tensors, as it may be long, and JSON."""
+        """The whole history: tensors, because it may be long, and JSON."""
         kept = {name: getattr(self, name) for name in _WINDOWS if None not in getattr(self, name)}
         tensors = {name: torch.tensor(values, dtype=torch.float64) for name, values in kept.items()}
         numbers = {"every": self.every, "count": self._count, "validation": self.validation}
@@ -136,10 +136,10 @@ class History(Callback):
 
 
 def _minus(one: Any, other: Any) -> Any:
-    """Of two numbers, or of those of each replica."""
+    """The difference of two numbers, or of those of each replica."""
     return [a - b for a, b in zip(one, other, strict=True)] if isinstance(one, list) else one - other
 
 
 def _look(value: object) -> float | list[float]:
-    """What a look at the validation rows found, as it was saved: a number, or one of each replica."""
+    """The saved result of an evaluation on validation rows: a number, or one for each replica."""
     return [number("validation", one) for one in value] if isinstance(value, list) else number("validation", value)

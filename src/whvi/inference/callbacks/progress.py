@@ -1,4 +1,4 @@
-"""A progress bar where there is a terminal to show it."""
+"""A progress bar for terminals."""
 
 import sys
 from time import perf_counter
@@ -9,7 +9,7 @@ from whvi.inference.callbacks.base import Callback, Moment
 
 
 class Progress(Callback):
-    """How far a run is and what it reports. With rich (the extra ``cli``) a bar, without it a line now and then.
+    """Progress and reports of a run: with rich (the extra ``cli``) a bar, without it occasional lines.
 
     Args:
         show: None for "when standard error is a terminal".
@@ -22,7 +22,7 @@ class Progress(Callback):
         self._task: Any = None
 
     def on_start(self, moment: Moment) -> None:
-        """Draw the bar."""
+        """Show the bar."""
         self._shows = sys.stderr.isatty() if self.show is None else self.show
         self._first, self._last, self._started = moment.step, moment.step, perf_counter()
         if self._shows:
@@ -51,7 +51,7 @@ class Progress(Callback):
             self._update(moment)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

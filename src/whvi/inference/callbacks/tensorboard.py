@@ -11,7 +11,7 @@ from whvi.inference.callbacks.base import Callback, Moment
 
 
 class TensorBoard(Callback):
-    """Write the numbers of a run to a folder that TensorBoard shows.
+    """Write the history of a run to a folder for TensorBoard.
 
     Args:
         folder: of this run.
@@ -34,7 +34,7 @@ class TensorBoard(Callback):
         self._looks = len(moment.history.validation)
 
     def on_step(self, moment: Moment) -> None:
-        """Write what is new."""
+        """Write new entries."""
         history = moment.history
         if history.ends_at(moment.step):
             self._write(moment.step, history.summary)
@@ -44,7 +44,7 @@ class TensorBoard(Callback):
         self._looks = len(history.validation)
 
     def on_end(self, moment: Moment) -> None:
-        """The last window may be shorter."""
+        """Write the last window, which may be shorter."""
         if self._written < moment.step:
             self._write(moment.step, moment.history.summary)
 

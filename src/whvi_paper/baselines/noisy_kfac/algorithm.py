@@ -166,5 +166,5 @@ class NoisyKFACRun(Run):
         return self.steps.numbers()
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go on from what ``tensors`` and ``numbers`` gave."""
+        """Restore the state of ``tensors`` and ``numbers``."""
         self.steps.restore(tensors, numbers)

@@ -56,7 +56,7 @@ class Curvature:
             _refuse(
                 ~moment.isfinite().flatten(-3).all(-1),
                 f"the curvature of {self.name} is not finite",
-                "the run has diverged; lower learning_rate, or bound the steps with clip",
+                "the run has diverged; reduce learning_rate, or limit the steps with clip",
             )
         intrinsic = self.scale / self.layer.prior_variance
         factors = self._factors(moments, intrinsic, "lower prior_variance")
@@ -101,7 +101,7 @@ class Curvature:
             chosen = root[fresh]
             inverse, info = torch.linalg.inv_ex((chosen @ chosen.mT).double())
             failed = fresh.masked_scatter(fresh, info.any(-1))
-            _refuse(failed, f"the spread of {self.name} has no inverse", "build the layer anew, or use float64")
+            _refuse(failed, f"the spread of {self.name} has no inverse", "create the layer again, or use float64")
             moment[fresh] = (_matrix(part[fresh]) * inverse).to(moment.dtype)
 
     def _factors(self, moments: tuple[Tensor, Tensor], damping: Tensor, remedy: str) -> list[Tensor]:

@@ -89,7 +89,7 @@ class NaturalSteps:
         return {} if self.adam is None else optimizer_numbers(self.adam)
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Go on from what ``tensors`` and ``numbers`` gave."""
+        """Restore the state of ``tensors`` and ``numbers``."""
         for name, each in self.layers.items():
             for key in STATE:
                 getattr(each, key).copy_(_kept(tensors, key, name))

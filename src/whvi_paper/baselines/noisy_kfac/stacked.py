@@ -21,7 +21,8 @@ class StackedKFACRun(Replicas):
 
     Settings may differ in ``learning_rate``.
 
-    Law: a replica ends where its model would end alone, with the same settings, data and seed, within rounding.
+    Law: a replica ends with the parameters of its model trained alone, with the same settings, data and seed, within
+    rounding.
     """
 
     def __init__(self, settings: Sequence[NoisyKFAC], members: Members) -> None:
