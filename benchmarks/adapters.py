@@ -74,14 +74,14 @@ def adapters(seed: int, steps: int = STEPS, rate: float = 1e-2, **options: Any) 
 
 
 def converted(seed: int, steps: int, init: str = "prior", **how: Any) -> tuple[Predict, int]:
-    """Layers replaced, but for the first, and trained."""
+    """All layers except the first replaced, and trained."""
     torch.manual_seed(seed)
     model = whvi.bayesianize(dense(seed)[0], skip=("0",), init=init).model
     return _fitted(model, seed, steps, **{"rate": 5e-2, **how})
 
 
 def distilled(seed: int, steps: int, rate: float = 5e-2) -> tuple[Predict, int]:
-    """Layers replaced, but for the first, and matched to the probabilities of the network, without labels."""
+    """All layers except the first replaced, and matched to the probabilities of the network, without labels."""
     torch.manual_seed(seed)
     model, x = whvi.bayesianize(dense(seed)[0], skip=("0",), init="prior").model, task().train.x
     optimizer = torch.optim.Adam(model.parameters(), rate)

@@ -22,7 +22,7 @@ from whvi.nn import WHVILinear
 
 RECORD = Path(__file__).resolve().parent.parent / "results" / "bench" / "compiled.json"
 SIZES = {"128": 1.0, "512": 0.5}
-"""And the largest ratio of WHVI to nn.Linear that is wanted."""
+"""And the target: the largest ratio of WHVI to nn.Linear."""
 ROWS, BATCH, STEPS = 1000, 64, 50
 
 

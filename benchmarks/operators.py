@@ -1,4 +1,4 @@
-"""What each special path of ``whvi.ops`` is worth: ``python benchmarks/operators.py [--out FILE] [--table]``.
+"""The time that each special path of ``whvi.ops`` saves: ``python benchmarks/operators.py [--out FILE] [--table]``.
 
 Each path is switched off by putting the general form in its place, in the same process and in turns. A number is the
 median over rounds of the CPU time without the path over that with it; below 1.05 the path would have to go.

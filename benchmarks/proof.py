@@ -44,7 +44,7 @@ def calibration(replications: int) -> dict[str, dict[str, float]]:
 def coverage(replications: int, steps: int = 700) -> dict[str, dict[str, float]]:
     """For each level the share of targets in their interval, and how many standard errors that is off.
 
-    One row of each data set is held out, so that the hits are independent.
+    One row of each dataset is held out, so that the hits are independent.
     """
     problems = [sbc.simulate(seed, sbc.ROWS + 1)[1] for seed in range(replications)]
     models = sbc.fitted([(x[:-1], y[:-1]) for x, y in problems], "full", steps)

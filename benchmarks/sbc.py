@@ -51,7 +51,7 @@ def functionals(g: Tensor) -> Tensor:
 
 
 def fitted(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) -> list[WHVILinear]:
-    """A layer for each data set, all trained at once."""
+    """A layer for each dataset, all trained at once."""
     models = [layer(posterior) for _ in data]
     likelihoods = [Gaussian(variance=NOISE, learned=False) for _ in data]
     settings = SVI(0.1, schedule=lambda step: 0.993**step, samples=2)
@@ -60,7 +60,7 @@ def fitted(data: list[tuple[Tensor, Tensor]], posterior: str, steps: int = 700) 
 
 
 def infer(data: list[tuple[Tensor, Tensor]], posterior: str) -> Tensor:
-    """Draws of g for each data set: (R, DRAWS, 5)."""
+    """Draws of g for each dataset: (R, DRAWS, 5)."""
     models = fitted(data, posterior)
     with torch.no_grad():
         return functionals(torch.stack([m.g.rsample((DRAWS,), seed=torch.tensor(r)) for r, m in enumerate(models)]))

@@ -1,4 +1,4 @@
-"""A training loop of one's own: an LSTM made Bayesian, the bound as the loss, a prediction at the end."""
+"""Your own training loop: a Bayesian LSTM with the bound as the loss, and a prediction."""
 
 import torch
 from task import CLASSES, WORDS, likelihood, sentences, show

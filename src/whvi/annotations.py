@@ -44,7 +44,7 @@ class Kind(NamedTuple):
 
 
 def checked_but(*own: str) -> Callable[[Target], Target]:
-    """``checked``, but for arguments that the function itself explains better."""
+    """``checked``, except arguments with a better check in the function itself."""
 
     def decorate(target: Target) -> Target:
         if isinstance(target, type):

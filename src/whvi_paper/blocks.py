@@ -114,7 +114,7 @@ class Shown:
     failed: int = 0
     """Runs that failed or were cancelled, whether or not a later one was done."""
     cpu_seconds: Mapping[str, float] = field(default_factory=dict)
-    """Of each record that is there, by its name: exhibits may share some."""
+    """Of each existing record, by its name: exhibits may share some."""
     provenance: Mapping[str, str] = field(default_factory=dict)
     """Versions, data, days: name and value."""
     authors: Sequence[Entry] = ()

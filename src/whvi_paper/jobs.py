@@ -29,4 +29,4 @@ class Job:
     cost: float = 1.0
     """Roughly the minutes it takes: long ones are begun first."""
     load: Callable[[str], object] | None = None
-    """Reads the data set that its inputs name, or raises a WhviError; None for ``whvi_paper.data.load``."""
+    """Reads the dataset of its inputs, or raises a WhviError; None for ``whvi_paper.data.load``."""

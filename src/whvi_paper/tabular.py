@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 
 class Forecast(NamedTuple):
-    """What a method says of test rows: each field (rows,), but for the score."""
+    """The predictions of a method for test rows: each field (rows,), except the score."""
 
     mean: Array
     log_prob: Array
@@ -63,7 +63,7 @@ def gaussian(mean: Array, std: Array, y: Array) -> Forecast:
 
 
 def whvi(x: Array, y: Array, seed: int, members: int | None = None) -> Callable[[Array, Array], Forecast]:
-    """WHVIRegressor with its defaults but for the members: density and interval of the predictive mixture."""
+    """WHVIRegressor with its defaults except the members: density and interval of the predictive mixture."""
     model = WHVIRegressor(random_state=seed)
     if members is not None:
         model.set_params(n_members=members)

@@ -1,4 +1,4 @@
-"""From a table to a model, and what it is worth on rows that it has not seen."""
+"""From a table to a model, with its evaluation on held-out rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How good a model is on rows that it did not learn from, beside one that looks at no column."""
+"""Evaluation of a model on held-out rows, compared with a baseline that ignores all columns."""
 
 from dataclasses import dataclass
 from functools import cached_property

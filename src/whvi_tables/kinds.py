@@ -25,7 +25,7 @@ MISSING = "(missing)"
 
 
 class Encoded(NamedTuple):
-    """Numbers of a column, and what is worth a word about them."""
+    """Numbers of a column, and notes about them."""
 
     values: Array
     """(N, features)."""
@@ -117,7 +117,7 @@ class Measured(Kind):
 
     @property
     def written(self) -> str:
-        """How values are written, where that is worth a word."""
+        """The format of values, if it needs a note."""
         return ""
 
     @property

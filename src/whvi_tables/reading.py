@@ -172,8 +172,8 @@ def _check_unpacked(path: Path) -> None:
                 size += len(piece)
                 if size > most:
                     raise ArgumentError(
-                        f"{path} has {path.stat().st_size:,} bytes but over {most:,} when it is unpacked, which is no "
-                        "usual table; unpack it yourself if it is one"
+                        f"{path} has {path.stat().st_size:,} bytes but more than {most:,} when decompressed, which is "
+                        "unusual for a table; decompress it yourself if it is right"
                     )
     except (EOFError, OSError, zlib.error) as error:
         raise ArgumentError(f"{path} cannot be decompressed ({error}); copy it again") from error

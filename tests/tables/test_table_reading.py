@@ -156,7 +156,7 @@ def test_a_packed_file_that_fills_the_memory_is_refused(tmp_path: Path) -> None:
     with gzip.open(path, "wb", compresslevel=1) as file:
         for _ in range(80):
             file.write(b"1,2\n" * (1 << 18))
-    with pytest.raises(ArgumentError, match="when it is unpacked, which is no usual table"):
+    with pytest.raises(ArgumentError, match="when decompressed, which is unusual for a table"):
         read_table(path)
 
 

@@ -1,4 +1,4 @@
-"""Keep a trained model and put a posterior around its weights: W = W0 + sum over t of A_t diag(g_t) B_t, E[g] = 0."""
+"""Adapters: a posterior around the weights of a trained model, W = W0 + sum over t of A_t diag(g_t) B_t, E[g] = 0."""
 
 from whvi.adapters.adapt import adapt
 from whvi.adapters.attention import AdaptedAttention

@@ -41,32 +41,32 @@ def adapt(
     draws: str = "auto",
     **options: Any,
 ) -> Adapted:
-    """A Bayesian delta beside each matching module of a trained model: W = W0 + sum over t of A_t diag(g_t) B_t.
+    """Add a Bayesian delta to each matching module of a trained model: W = W0 + sum over t of A_t diag(g_t) B_t.
 
-    The model itself is changed, and an error leaves it as it was: modules stay where they are, with their names, types,
-    ties and hooks, and y = module(x) + delta(x). E[g] = 0 at the start, so the mean function is that of the model; the
+    The model is changed in place, and an error leaves it unchanged. Modules keep their places, names, types,
+    ties and hooks, and y = module(x) + delta(x). Initially E[g] = 0, so the mean function is that of the model; the
     prior is centred on W0, and ``whvi.kl`` is the KL of the deltas alone.
 
     Args:
-        model: trained, in any floating point or quantised; a quantised weight is never read.
+        model: trained, in any floating-point type or quantised; a quantised weight is never read.
         rule: which modules. None: nn.Linear, nn.Conv1d and nn.Conv2d and their transposes, nn.MultiheadAttention,
-            nn.LSTM, nn.GRU, transformers' Conv1D and quantised linear layers, where the delta has fewer numbers than
+            nn.LSTM, nn.GRU, transformers' Conv1D and quantised linear layers, if the delta has fewer parameters than
             the weight; or a type, a name or pattern, or several, or a function of (name, module), as for
             ``bayesianize``.
-        skip: names, patterns and types to leave out.
+        skip: names, patterns and types to exclude.
         terms: T.
         posterior: of g, a Gaussian or "point".
-        spread: standard deviation of the entries of a delta at the start, and under its prior, as a part of the root
+        spread: standard deviation of the entries of a delta, initially and under its prior, relative to the root
             mean square of the weight.
-        train_base: False freezes the parameters of the model, True leaves them as they are; names and patterns, such
-            as "classifier", are those that are trained jointly. A base that learns under the noise of its delta, of a
-            wide ``spread``, gives better uncertainty than a frozen one.
-        name: of this adapter. A model may have several, of which the last one made, or that of ``use``, is active.
+        train_base: False freezes the parameters of the model, True leaves them trainable; names and patterns, such
+            as "classifier", select those that are trained jointly. A base that learns under the noise of its delta,
+            with a wide ``spread``, gives better uncertainty than a frozen one.
+        name: of this adapter. A model may have several; the newest, or that of ``use``, is active.
         prior_variance, options: as for ``WHVILinear`` (``structure``, ``scales``, ``share_g``, ``layout``, ...).
         draws: "example", "batch" or "auto", as for ``bayesianize``; attention draws once for each call by default.
 
-    Law: under a fixed draw the model is that with ``W0 + delta.weight_at(draw)``; in ``whvi.mean_mode`` at the start,
-    it is the model bit for bit.
+    Law: under a fixed draw the model has the weights ``W0 + delta.weight_at(draw)``; in ``whvi.mean_mode`` before
+    training, it equals the model bit for bit.
 
     >>> import torch, whvi
     >>> model, x = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)), torch.randn(3, 64)

@@ -27,10 +27,10 @@ def merge(
     Args:
         model: adapted.
         draw: as for ``to_dense``: None for the mean, a seed, a generator, or the draws of ``whvi.sampling``.
-        inplace: change the model itself, which loses all of its adapters; otherwise a copy.
+        inplace: change the model itself and remove all its adapters; otherwise a copy.
 
-    A merged weight that was tied to another one, such as that of an embedding, is a parameter of its own. What is not
-    plain floating point, such as a quantised weight, is refused, and the model stays as it was.
+    A merged weight that was tied to another one, such as that of an embedding, becomes a separate parameter. A weight
+    that is not plain floating point, such as a quantised one, raises an error, and the model does not change.
 
     Law: merge(model)(x) == model(x) in ``whvi.mean_mode``, up to rounding of the weights.
 

@@ -55,7 +55,7 @@ class Recipe:
         return chosen if isinstance(chosen, bool) else any(named(name, word) for word in chosen)
 
     def delta(self, name: str, module: nn.Module) -> nn.Module:
-        """What stands beside a module: a layer, or one for each projection of attention."""
+        """The delta of a module: a layer, or one for each projection of attention."""
         parts = {part: self._layer(target, module, self.draws[name]) for part, target in targets(module).items()}
         return parts[""] if "" in parts else nn.ModuleDict(parts)
 

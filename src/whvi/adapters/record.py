@@ -87,10 +87,10 @@ def add(model: nn.Module, name: str, recipe: Recipe, deltas: dict[str, nn.Module
 
 @checked
 def use(model: nn.Module, name: str | None) -> None:
-    """Make an adapter of a model active, and all others inactive; None for the base as it was.
+    """Activate an adapter of a model and deactivate all others; None for the base alone.
 
-    KL, draws, ``parameters()`` and ``state_dict()`` are those of the active one. What is trained of the base is what
-    it was made with (``train_base``).
+    KL, draws, ``parameters()`` and ``state_dict()`` are those of the active one. Its ``train_base`` determines which
+    parameters of the base are trained.
 
     >>> from whvi.adapters import adapt
     >>> model = nn.Linear(16, 16)
@@ -119,9 +119,9 @@ def set_flags(model: nn.Module, record: Record) -> None:
 
 @checked
 def unload(model: nn.Module) -> nn.Module:
-    """Take all adapters from a model, which is then what it was, bit for bit; the same object.
+    """Remove all adapters from a model, which is then the original, bit for bit; returns the model.
 
-    Parameters of the base that were trained jointly (``train_base``) keep what they learned.
+    Parameters of the base that were trained jointly (``train_base``) keep their trained values.
     """
     record = record_of(model)
     use(model, None)

@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What was adapted, what was not and why; ``print`` it.
+    """Which modules were adapted, which were not, and why; ``print`` it.
 
     >>> print(Report((Row("0", "Linear", (64, 64), 4096, 256),), 5000, 256))
     name  kind    shape    weights  delta

@@ -26,15 +26,16 @@ _DELTA, _BASE = "delta/", "base/"
 
 @checked
 def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None = None) -> None:
-    """Write an adapter to a folder of its own, in place of the one that is there.
+    """Save an adapter to a folder, replacing an existing one.
 
     Args:
-        model: adapted. Of its base, what is trained jointly (``train_base``) and the running statistics of batch
-            normalisation are saved too; of all else there is a digest, by which ``load_adapter`` knows the base again.
-        folder: made if it is missing; a safetensors file and a JSON file, no pickle.
+        model: adapted. Jointly trained parameters of the base (``train_base``) and running statistics of batch
+            normalisation are saved too; for all others a digest is saved, by which ``load_adapter`` identifies the
+            base.
+        folder: created if missing; a safetensors file and a JSON file, no pickle.
         name: of the adapter; default the active one.
 
-    Law: load_adapter of it into the base gives the same predictions.
+    Law: after load_adapter onto the base, predictions are the same.
     """
     record = record_of(model)
     name = record.active if name is None else name
@@ -59,14 +60,14 @@ def save_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None
 
 @checked
 def load_adapter(model: nn.Module, folder: str | PathLike[str], name: str | None = None) -> nn.Module:
-    """Put a saved adapter on the model that it was made for, and make it active; the same object.
+    """Load a saved adapter onto its base model and activate it; returns the model.
 
     Args:
-        model: with the weights that it had when the adapter was saved, adapted or not.
-        folder: which ``save_adapter`` wrote.
-        name: for this adapter; default the one that it was saved under.
+        model: with the base weights of the time of saving, adapted or not.
+        folder: a folder of ``save_adapter``.
+        name: for this adapter; default the saved one.
 
-    A file that is damaged, or an adapter of another base, is a ``CheckpointError``, and the model stays as it was.
+    A damaged file or an adapter of another base raises a ``CheckpointError``, and the model does not change.
 
     >>> from tempfile import TemporaryDirectory
     >>> from whvi.adapters import adapt, unload

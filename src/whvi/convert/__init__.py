@@ -1,4 +1,4 @@
-"""Make a dense model Bayesian, and merge it back."""
+"""Convert dense models to Bayesian ones, and back."""
 
 from whvi.convert.attention import BayesianAttention
 from whvi.convert.bayesianize import bayesianize

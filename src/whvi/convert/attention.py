@@ -20,12 +20,12 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 class BayesianAttention(AttentionLike):
-    """Multi-head attention, called as nn.MultiheadAttention is, with a Bayesian layer for each projection.
+    """Multi-head attention with the call signature of nn.MultiheadAttention and a Bayesian layer for each projection.
 
-    All tokens of a sequence meet the same weights: where layers draw for each example, a sequence is an example.
+    All tokens of a sequence have the same weights: if layers draw for each example, a sequence is an example.
 
     Args:
-        attention: the dense module, for its numbers (heads, dropout, which axis is the batch).
+        attention: the dense module, for its settings (heads, dropout, batch axis).
         q_proj, k_proj, v_proj, out_proj: layers for the projections.
 
     Shapes: query (N, L, E), key (N, S, kdim), value (N, S, vdim) -> (N, L, E) and weights (N, L, S) or None; with

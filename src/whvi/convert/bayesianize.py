@@ -60,25 +60,26 @@ def bayesianize(
     """The model with Walsh-Hadamard layers in place of its linear layers, convolutions and attention, and a report.
 
     Args:
-        model: any nn.Module. Dtype, device, training flags and ties stay; what cannot be replaced stays, with a note.
+        model: any nn.Module. Dtype, device, training flags and ties stay; layers that cannot be replaced stay, with a
+            note.
         rule: which layers. None: nn.Linear, nn.MultiheadAttention, nn.LSTM, nn.GRU, nn.Conv1d and nn.Conv2d and their
-            transposes and transformers' Conv1D, where that saves parameters; a type or several; a name or pattern of
-            names (``"layers.*.linear1"``; a name stands for all below it) or several; or a function of (name, module)
-            that gives True, False, or the layer to put there.
+            transposes and transformers' Conv1D, if that saves parameters; a type or several; a name or pattern of
+            names (``"layers.*.linear1"``; a name includes its submodules) or several; or a function of (name, module)
+            that returns True, False, or the replacement.
         posterior, bias, structure, scales, prior_variance, share_g, terms, layout, block: as for ``WHVILinear``; biases
-            start at the dense ones, and frozen ones stay numbers.
+            start at the dense ones, and frozen biases stay fixed.
         pad_to: as for ``WHVILinear``, but "power_of_two" by default.
-        init: "prior" starts as a fresh layer does, and is to be trained. "pretrained" is deprecated: it fits the mean
-            weight to the dense one, as near as its structure allows, which is never near enough to keep the function,
-            and trains to a worse fit in the same steps.
-        skip: names, patterns and types to leave out.
-        inplace: change the model itself; an error leaves it as it was. Otherwise it is copied.
-        min_features: layers with fewer inputs stay as they are, unless the rule names them.
-        relative_std: standard deviations at the start, as a part of the size of the means; default that of a fresh
+        init: "prior" initialises like a new layer, which must be trained. "pretrained" is deprecated: it fits the mean
+            weight to the dense one, as closely as its structure allows, which is too far to keep the function,
+            and trains to a worse fit in the same number of steps.
+        skip: names, patterns and types to exclude.
+        inplace: change the model itself; an error leaves it unchanged. Otherwise it is copied.
+        min_features: layers with fewer inputs are not replaced, unless the rule names them.
+        relative_std: initial standard deviations, relative to the size of the means; default that of a new
             layer, exp(-2), and 0.05 for a pretrained one.
-        draws: "example", "batch", or "auto": linear layers draw one function for each row, but one for each call in
-            models of sequences, where a row is not an example; convolutions one for each call, but one for each
-            example in models with batch normalisation, which would take away what a draw for the batch shifts.
+        draws: "example", "batch", or "auto": linear layers draw once for each row, but once for each call in
+            models of sequences, where a row is not an example; convolutions once for each call, but once for each
+            example in models with batch normalisation, which would remove the shift of a draw for the whole batch.
 
     >>> model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
     >>> bayesian, report = bayesianize(model)
@@ -96,7 +97,7 @@ def bayesianize(
         draws,
     )  # fmt: skip
     if init == "pretrained":
-        message = "init='pretrained' is deprecated: it trains to a worse fit than 'prior', the default; leave it out"
+        message = "init='pretrained' is deprecated: it trains to a worse fit than 'prior', the default; omit init"
         warn_caller(message)
     choices = Rules(rule, skip, whole_number("min_features", min_features), options).choices(model)
     if all(choice.note for choice in choices):

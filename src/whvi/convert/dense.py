@@ -33,10 +33,10 @@ def to_dense(model: nn.Module, draw: str | int | torch.Generator | Draws | None 
 
     Args:
         model: with any Bayesian layers of this library.
-        draw: None or "mean": the posterior mean of every weight; a seed or a generator: one function drawn with it;
-            or the draws that ``whvi.sampling`` gave, for that function.
+        draw: None or "mean": the posterior mean of every weight; a seed or a generator: one draw with it;
+            or the draws of ``whvi.sampling``.
 
-    The mean of the weights is one function, not the mean of all functions: it has no uncertainty.
+    The network with the mean weights is not the mean of the predictive distribution, and has no uncertainty.
 
     Law: to_dense(model)(x) == model(x) in ``whvi.mean_mode``, and to_dense(model, draws)(x) == model(x) under
     ``whvi.sampling(model, draws)``; a seed s is ``whvi.sampling(model, 1, torch.Generator().manual_seed(s))``.

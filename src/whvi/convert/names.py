@@ -19,7 +19,7 @@ _TYPES = ("Reparameterization", "Flipout")
 
 @checked
 def dnn_to_bnn(model: nn.Module, params: Mapping[str, Any]) -> Report:
-    """Replace the layers of a model in place, as bayesian-torch's function of this name does.
+    """Replace the layers of a model in place, like the function of this name in bayesian-torch.
 
     Args:
         model: it is changed.
@@ -27,8 +27,8 @@ def dnn_to_bnn(model: nn.Module, params: Mapping[str, Any]) -> Report:
             that a layer starts with, log(1 + exp(rho)) of the size of its means; ``moped_enable`` fits layers to their
             dense weights, with the spread ``moped_delta``. Both types are the same here: a layer draws g, not weights.
 
-    What has no counterpart is said by a warning: a prior mean other than zero, and a mean at the start, which comes
-    from the layer. Every linear layer, convolution and attention is replaced, whatever its size. Other than there, a
+    Settings without a counterpart give a warning: a prior mean other than zero, and an initial mean, which comes
+    from the layer. Every linear layer, convolution and attention is replaced, whatever its size. Unlike there, a
     report is returned.
 
     >>> model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
@@ -60,7 +60,7 @@ def dnn_to_bnn(model: nn.Module, params: Mapping[str, Any]) -> Report:
 
 
 def get_kl_loss(model: nn.Module) -> Tensor:
-    """KL(posterior || prior) of the whole model in nats: ``whvi.kl``, the sum over all that is random.
+    """KL(posterior || prior) of the whole model in nats: ``whvi.kl``, the sum over all random vectors.
 
     Add ``get_kl_loss(model) / N`` to a mean loss over rows, with N training rows (not the number of rows in a batch).
     """

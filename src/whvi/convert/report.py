@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What ``bayesianize`` replaced, what it left and why; ``print`` it.
+    """Which layers ``bayesianize`` replaced, which it did not, and why; ``print`` it.
 
     >>> report = Report((Row("0", "Linear", (64, 64), 4160, 384, 0.9, replaced=True),), 5000, 1224)
     >>> print(report)

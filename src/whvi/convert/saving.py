@@ -29,14 +29,14 @@ TENSORS, RECIPE = "model.safetensors", "recipe.json"
 
 @checked
 def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
-    """Write a model to a folder, in place of the one that is there.
+    """Save a model to a folder, replacing an existing one.
 
     Args:
         model: made by ``bayesianize``, or built with Bayesian layers by hand.
-        folder: made if it is missing; a safetensors file, a JSON file with the recipe of the conversion, and a
+        folder: created if missing; a safetensors file, a JSON file with the recipe of the conversion, and a
             manifest with the sizes and hashes of both. No pickle.
 
-    Law: load_model of it into the model as it was before ``bayesianize`` gives the same bits.
+    Law: load_model with the model before ``bayesianize`` restores it bit for bit.
     """
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
@@ -67,14 +67,14 @@ def save_model(model: nn.Module, folder: str | PathLike[str]) -> None:
 
 @checked
 def load_model(model: nn.Module, folder: str | PathLike[str]) -> nn.Module:
-    """The saved model, made of one that is as it was before ``bayesianize``; that one is left as it is.
+    """Load a saved model, given one as before ``bayesianize``, which is not changed.
 
     Args:
-        model: of the same architecture and precision, with any numbers: ``Model.from_config(config)``, say. One that
-            has its Bayesian layers already, as those that are built by hand, only gets the numbers.
-        folder: which ``save_model`` wrote.
+        model: of the same architecture and precision, with any weights, such as ``Model.from_config(config)``. One that
+            already has its Bayesian layers, built by hand, only gets the weights.
+        folder: a folder of ``save_model``.
 
-    A file that is damaged, or one of another model, is a ``CheckpointError``.
+    A damaged file, or one of another model, raises a ``CheckpointError``.
 
     >>> from tempfile import TemporaryDirectory
     >>> dense = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))

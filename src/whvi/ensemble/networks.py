@@ -31,10 +31,10 @@ _swapping = threading.RLock()
 class Ensemble(Several):
     """M networks of one architecture, their parameters and buffers stacked on a first axis of length M.
 
-    Frozen parameters that all of them have as one object, such as the base of adapters, are there once.
+    Frozen parameters that all of them share as one object, such as the base of adapters, are stored once.
 
     Args:
-        models: M modules that differ in the values of their tensors only; they are copied, and are left as they are.
+        models: M modules that differ only in the values of their tensors; they are copied and not changed.
             Modules and tensors that one of them uses in several places are shared in the ensemble too.
         likelihoods: M likelihoods of one kind, one for all, or None.
 
@@ -78,7 +78,7 @@ class Ensemble(Several):
         *,
         common: Mapping[str, Tensor] | None = None,
     ) -> Self:
-        """From tensors that are stacked already, which are kept as they are and not copied.
+        """Create an ensemble from stacked tensors, which are not copied.
 
         Args:
             model: the architecture; only the values of buffers that ``states`` lacks are taken from it.
@@ -143,12 +143,12 @@ class Ensemble(Several):
 
     @checked
     def save(self, path: str | PathLike[str], *, common: bool = True) -> None:
-        """Write it to a folder: tensors and JSON with checksums, at once, and never a pickle.
+        """Save it to a folder: tensors and JSON with checksums, atomically, without pickle.
 
         Args:
-            path: made if it is missing; an ensemble in it is replaced.
-            common: False leaves out what the members share, such as the base of adapters. The folder then has a digest
-                of it, and ``load`` takes it from the model.
+            path: created if missing; an existing ensemble is replaced.
+            common: False omits parameters that the members share, such as the base of adapters. The folder then has a
+                digest of them, and ``load`` takes them from the model.
         """
         saving.save(self, path, common)
 
@@ -157,14 +157,14 @@ class Ensemble(Several):
     def load(
         cls, path: str | PathLike[str], make_model: Callable[[], nn.Module], likelihood: Likelihood | None = None
     ) -> Self:
-        """The ensemble that ``save`` wrote; CheckpointError if the folder is damaged or of another architecture.
+        """Load an ensemble of ``save``; CheckpointError if the folder is damaged or has another architecture.
 
         Args:
             path: the folder.
-            make_model: what made its members; the numbers that it draws are replaced.
-            likelihood: of the kind that the members have; needed where they have one.
+            make_model: the function that created its members; its random values are replaced.
+            likelihood: of the members' type; required if they have one.
 
-        Law: it predicts the same bits.
+        Law: its predictions are bitwise identical.
 
         >>> from tempfile import TemporaryDirectory
         >>> ensemble, x = Ensemble([nn.Linear(3, 2) for _ in range(4)]), torch.randn(5, 3)

@@ -23,7 +23,7 @@ Kind = TypeVar("Kind", bound="Ensemble")
 
 
 def save(ensemble: "Ensemble", folder: str | PathLike[str], common: bool) -> None:
-    """Write an ensemble to a folder, in place of the one that is there."""
+    """Save an ensemble to a folder, replacing an existing one."""
     parts = ensemble.stacks() if common else {n: s for n, s in ensemble.stacks().items() if n != "common"}
     tensors = {f"{part}.{name}": tensor for part, stack in parts.items() for name, tensor in stack.tensors().items()}
     state = {

@@ -123,7 +123,7 @@ class StackedBatches(Batches):
     ) -> None:
         places: dict[tuple[int, int], int] = {}
         self.parts: list[tuple[Inputs, Tensor]] = []
-        """What several replicas have, as all of a deep ensemble have one data set, is here once."""
+        """What several replicas have, as a deep ensemble has one dataset, is stored once."""
         for x, y in data:
             if (id(x), id(y)) not in places:
                 check_rows(x, y)

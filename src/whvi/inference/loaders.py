@@ -98,7 +98,7 @@ class LoaderBatches(Batches):
 
 
 def rows_of(loader: "DataLoader[Any]") -> int:
-    """N: the rows that passes over a loader are about, those of its data set or of the subset that its sampler takes.
+    """N: the rows that passes over a loader are about, those of its dataset or of the subset of its sampler.
 
     >>> from torch.utils.data import DataLoader, SubsetRandomSampler
     >>> rows_of(DataLoader(list(range(100)), sampler=SubsetRandomSampler(range(10))))

@@ -1,4 +1,4 @@
-"""What a fit resumes from, and how it goes back to that."""
+"""The state from which a fit resumes, and how it is restored."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 class Resumable:
     """A run with its modules and callbacks: all that a checkpoint holds, as tensors and JSON.
 
-    Law: after ``restore`` of what ``state`` gave, further steps have the same bits.
+    Law: after ``restore`` of a ``state``, further steps are bitwise identical.
     """
 
     run: Run

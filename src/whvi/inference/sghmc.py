@@ -97,7 +97,7 @@ class SGHMC(Algorithm):
             _check_range(f"prior_variance of {name}", value, value > 0.0, "positive")
 
     def init(self, model: nn.Module, likelihood: Likelihood, n_data: int) -> "Chains":
-        """Start all chains, for a data set of ``n_data`` rows. ``model`` is a network without Bayesian layers."""
+        """Start all chains, for a dataset of ``n_data`` rows. ``model`` is a network without Bayesian layers."""
         if bayesian_layers(model):
             raise UnsupportedError(
                 "SGHMC samples the weights of a plain network, but this model has Bayesian layers; build it from "

@@ -45,7 +45,7 @@ def save(
         state: None, bool, int, float (also inf and nan), str, list and dict, nested; a tuple comes back as a list.
         keep: from 1 up.
 
-    Law: ``load`` gives the same bits; a crash at any moment leaves this one or those before it, whole.
+    Law: ``load`` is bitwise exact; a crash at any moment leaves this checkpoint or the earlier ones, complete.
 
     >>> import torch
     >>> from tempfile import TemporaryDirectory
@@ -77,7 +77,7 @@ def replace(
     state: dict[str, Any],
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> None:
-    """Write the only checkpoint of a folder, in place of the one that is there.
+    """Write the only checkpoint of a folder, replacing an existing one.
 
     That must be of the same format, and no ``check`` of its state may raise an error.
 

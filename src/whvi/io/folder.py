@@ -117,7 +117,7 @@ def _before(place: Path) -> Path:
 
 
 def _names(folder: Path) -> list[str]:
-    """Paths of all files below a folder, with slashes, but for the manifest and hidden ones."""
+    """Paths of all files below a folder, with slashes, except the manifest and hidden files."""
     found = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     names = [path.relative_to(folder).as_posix() for path in found]
     return sorted(name for name in names if name != NAME and not any(part[0] == "." for part in name.split("/")))

@@ -1,4 +1,4 @@
-"""Likelihoods: the distribution of a target, given what a network says about it."""
+"""Likelihoods: the distribution of a target, given the output of a network."""
 
 from whvi.likelihoods.base import Likelihood
 from whvi.likelihoods.discrete import Bernoulli, Categorical, Discrete

@@ -1,4 +1,4 @@
-"""What a likelihood can do."""
+"""The base class of likelihoods."""
 
 from abc import ABC, abstractmethod
 
@@ -18,21 +18,21 @@ class Likelihood(nn.Module, ABC):
     E[y] = E[mean(f)] and Var[y] = E[variance(f)] + Var[mean(f)].
 
     Rows may have ``positions``, as tokens of a sequence or pixels of an image: f (..., N, *positions, features), and a
-    target at each of them, independent given f. What there is for each row is there for each position then, but for
-    ``log_prob``, the sum over the positions of a row.
+    target at each of them, independent given f. All values are then per position, except
+    ``log_prob``, which sums over the positions of a row.
     """
 
     frozen_steps: int = 0
-    """How many first steps of ``whvi.fit`` leave the parameters of the likelihood alone."""
+    """The number of first steps of ``whvi.fit`` that do not change the parameters of the likelihood."""
     outputs: int
     """Numbers in a target: classes for a categorical one."""
     positions: int = 0
-    """How many axes of f and y, after that of the rows, are positions."""
+    """The number of axes of positions in f and y, after that of the rows."""
 
     @property
     @abstractmethod
     def features(self) -> int:
-        """How many numbers the network gives for a row: the last axis of f."""
+        """The number of network outputs for a row: the last axis of f."""
 
     @abstractmethod
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:
@@ -61,10 +61,10 @@ class Likelihood(nn.Module, ABC):
 
     @abstractmethod
     def targets(self, y: Tensor) -> Tensor:
-        """y in the shape and dtype that ``log_prob`` takes, or the error that says what is wrong with it."""
+        """y in the shape and dtype of ``log_prob``; raises an error if y is invalid."""
 
     def output_shape(self, y: Tensor) -> tuple[int, ...]:
-        """What the network must give for targets y, as ``targets`` gives them: (N, *positions, features)."""
+        """The required output shape of the network for targets y of ``targets``: (N, *positions, features)."""
         return (*y.shape[: 1 + self.positions], self.features)
 
     def over_positions(self, value: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class Likelihood(nn.Module, ABC):
 
     @property
     def noise(self) -> float | None:
-        """Standard deviation of the noise, where there is one number for it."""
+        """Standard deviation of the noise, if it is a single number."""
         return None
 
     def check(self, f: Tensor) -> None:

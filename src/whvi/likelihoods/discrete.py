@@ -1,4 +1,4 @@
-"""Targets that are classes, or yes and no."""
+"""Likelihoods of classes and binary targets."""
 
 from abc import abstractmethod
 
@@ -29,9 +29,9 @@ class Categorical(Discrete):
     """y in 0 ... classes - 1 with probabilities softmax(f).
 
     Args:
-        classes: how many there are. Their logits are the last axis of f, for images too.
+        classes: their number. Their logits are the last axis of f, for images too.
         positions: axes of positions: 0, one label for each row; 1, for each token; 2, for each pixel.
-        ignore_index: the label of positions that say nothing, such as padding: their log-density is zero. Default none.
+        ignore_index: the label of positions to ignore, such as padding: their log-density is zero. Default none.
 
     >>> Categorical(2).log_prob(torch.zeros(1, 2), torch.tensor([1]))
     tensor([-0.6931])
@@ -114,7 +114,7 @@ class Categorical(Discrete):
 
 
 class Bernoulli(Discrete):
-    """Independent outputs, each 1 with probability sigmoid(f) and else 0.
+    """Independent outputs, each 1 with probability sigmoid(f), otherwise 0.
 
     Args:
         outputs: numbers in a target.

@@ -21,10 +21,10 @@ class Gaussian(Likelihood):
     Args:
         outputs: numbers in a target.
         noise: "scalar", one variance for all outputs; "output", one for each; "input", one for each row and output: the
-            network then gives 2 * outputs numbers, the means and the logarithms of variance(x) / variance.
-        variance: of the noise at the start.
-        learned: else the variance stays as it is.
-        frozen_steps: first steps of ``whvi.fit`` in which the variance stays as it is, so that the fit comes first.
+            network then has 2 * outputs outputs, the means and the logarithms of variance(x) / variance.
+        variance: initial variance of the noise.
+        learned: False fixes the variance.
+        frozen_steps: first steps of ``whvi.fit`` with a fixed variance, so that the function is fitted first.
         positions: axes of positions, such as time or pixels, between rows and outputs: y (N, *positions, outputs).
 
     >>> likelihood = Gaussian(variance=1.0)
@@ -63,7 +63,7 @@ class Gaussian(Likelihood):
 
     @property
     def noise(self) -> float:
-        """Standard deviation; the root of the mean variance when there are several."""
+        """Standard deviation; the root of the mean variance if there are several."""
         return float(self.log_variance.detach().exp().mean().sqrt())
 
     def log_prob(self, f: Tensor, y: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ def describe(value: Any, depth: int = 4) -> Any:
 
 
 def anatomy(whole: nn.Module, name: str = "model") -> dict[str, Any]:
-    """All that a module is, but for the values of its tensors: types, plain attributes, names and shapes.
+    """A description of a module without the values of its tensors: types, plain attributes, names and shapes.
 
     >>> differences(anatomy(nn.Sequential(nn.Dropout(0.1))), anatomy(nn.Sequential(nn.Dropout(0.2))))
     ['model.0.p was 0.1 and is 0.2']

@@ -66,7 +66,7 @@ def _product_backward(dy: Tensor, *args: Any) -> tuple[Tensor, ...]:
     x, s1, s2, mean, log_std, _, bias_log_std, seed, bias_seed, *call, bias_offset, _, needs = args
     of_bias = noisy_bias_backward(dy, bias_log_std, bias_seed, bias_offset, needs >> 5)
     shape = (*call[1], x.shape[-1])
-    missing = prod(shape[dy.ndim - 1 :]) - dy.shape[-1]  # what was cut off had no part in the result
+    missing = prod(shape[dy.ndim - 1 :]) - dy.shape[-1]  # elements that were cut off do not affect the result
     std = log_std.exp()
     *parts, dstd = chain_backward(pad(dy, (0, missing)).reshape(shape), x, s1, mean, s2, std, seed, *call, needs & 31)
     return *parts, dstd * std if needs & 16 else dstd, *of_bias

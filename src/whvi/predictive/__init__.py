@@ -1,4 +1,4 @@
-"""Predictions, their quality, and pictures of both."""
+"""Predictions, their metrics, calibration and plots."""
 
 from whvi.ensemble import Ensemble
 from whvi.predictive.analytic import AnalyticPrediction

@@ -1,4 +1,4 @@
-"""What is known about targets by means and variances, without samples."""
+"""Predictions from means and variances, without samples."""
 
 from functools import cached_property, partial
 from typing import Any
@@ -13,13 +13,13 @@ from whvi.rows import Inputs
 
 
 class AnalyticPrediction(Prediction):
-    """The predictive distribution by ``whvi.predict(..., method="moments")``: as a ``Prediction``, from one pass.
+    """The predictive distribution of ``whvi.predict(..., method="moments")``: a ``Prediction`` from one pass.
 
-    The outputs of the network are taken for Gaussian, with the mean and the variance of ``moments_of``, and independent
-    of each other. With Gaussian noise, densities, intervals and entropies follow in closed form (a mixture over the
-    noise, where the network gives that). For other likelihoods, and in ``samples``, fixed points stand for the
-    distribution of the outputs, as many as ``samples`` says. Rows are independent: ``samples`` and ``sample_y`` do not
-    say how targets vary together.
+    The outputs of the network are treated as Gaussian, with the mean and the variance of ``moments_of``, and
+    independent of each other. With Gaussian noise, densities, intervals and entropies follow in closed form (a mixture
+    over the noise, if the network predicts it). For other likelihoods, and in ``samples``, fixed points represent the
+    distribution of the outputs; ``samples`` is their number. Rows are independent: ``samples`` and ``sample_y`` have
+    no covariance between targets.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Whether stated probabilities come true: of classes, of intervals, of quantiles."""
+"""Calibration of class probabilities, intervals and quantiles."""
 
 from typing import NamedTuple
 
@@ -11,12 +11,12 @@ from whvi.predictive.checked import alike, forecast, numbers, ordered, same_devi
 
 
 class Reliability(NamedTuple):
-    """Stated and observed accuracy in bins of the stated one; an empty bin has NaN for both."""
+    """Confidence and accuracy in bins of the confidence; an empty bin has NaN for both."""
 
     confidence: Tensor
     """Mean top probability of the rows in each bin (bins)."""
     accuracy: Tensor
-    """Share of those rows whose most probable class is the label (bins)."""
+    """Fraction of these rows whose most probable class is the label (bins)."""
     count: Tensor  # type: ignore[assignment]  # hides tuple.count, which nobody asks for here
     """Number of rows in each bin (bins), int64."""
     edges: Tensor
@@ -60,9 +60,10 @@ def reliability(probabilities: Tensor, labels: Tensor, bins: int = 15) -> Reliab
 def ece(probabilities: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
     """Expected calibration error: sum_b count_b / N |accuracy_b - confidence_b|, over bins of the top probability.
 
-    Bins are of equal width. Few rows in a bin make it too large: a calibrated forecast has zero only in the limit.
+    Bins have equal width. With few rows in a bin it is biased upwards: a calibrated forecast has zero only in the
+    limit.
 
-    Law: it lies in [0, 1], and is 0 for certain forecasts that are all right.
+    Law: it lies in [0, 1], and is 0 if all forecasts are certain and correct.
 
     Shapes: (N, C) and (N) -> ().
 
@@ -73,7 +74,7 @@ def ece(probabilities: Tensor, labels: Tensor, bins: int = 15) -> Tensor:
 
 
 def coverage(low: Tensor, high: Tensor, y: Tensor) -> Tensor:
-    """Share of y with low <= y <= high, over all rows and outputs; of a calibrated interval, its level.
+    """Fraction of y with low <= y <= high, over all rows and outputs; for a calibrated interval this is its level.
 
     Shapes: (N, ...) three times -> ().
 
@@ -87,7 +88,7 @@ def coverage(low: Tensor, high: Tensor, y: Tensor) -> Tensor:
 
 
 def interval_width(low: Tensor, high: Tensor) -> Tensor:
-    """Mean of high - low, over all rows and outputs. Of two intervals with the same coverage the narrow one is better.
+    """Mean of high - low, over all rows and outputs. Of two intervals with equal coverage the narrower one is better.
 
     Shapes: (N, ...) twice -> ().
 
@@ -128,10 +129,10 @@ def _interval(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def quantile_calibration(cdf_values: Tensor, levels: Tensor) -> Tensor:
-    """Share of cdf_values <= each level; of a calibrated distribution, the level itself.
+    """Fraction of cdf_values <= each level; for a calibrated distribution this is the level itself.
 
-    ``cdf_values`` are F_n(y_n), each target put into its own predictive distribution function (the probability integral
-    transform); they are uniform on [0, 1] when the distribution is right.
+    ``cdf_values`` are F_n(y_n), the predictive distribution function of each row at its target (the probability
+    integral transform); they are uniform on [0, 1] if the distribution is right.
 
     Shapes: (N, ...) and (L) -> (L).
 

@@ -1,4 +1,4 @@
-"""What metrics ask of their inputs: each function gives them back in float64, or says what is wrong."""
+"""Checks of the inputs of metrics: each function returns them in float64, or raises an error."""
 
 import torch
 from torch import Tensor

@@ -70,7 +70,7 @@ def _convolves(module: nn.Module) -> bool:
 
 
 def _has(module: nn.Module, name: str) -> bool:
-    """``hasattr``, but for parameters, buffers and modules: a module that has no such attribute is slow to say so."""
+    """``hasattr`` without parameters, buffers and modules: it is slow for a module without the attribute."""
     return name in vars(module) or hasattr(type(module), name)
 
 

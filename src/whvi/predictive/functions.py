@@ -1,4 +1,4 @@
-"""The functions a prediction averages over, evaluated piece by piece: as often as wanted, each time the same."""
+"""The draws that a prediction averages over, evaluated in chunks, reproducibly."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from whvi.predictive.state import Snapshot, evaluating
 from whvi.rows import Inputs
 
 GROUP = Source.group
-"""Functions that are evaluated at once."""
+"""Number of draws that are evaluated at once."""
 
 
 class Group(NamedTuple):
@@ -44,7 +44,7 @@ class Functions:
     """S functions at N rows.
 
     Args:
-        source: what they come from.
+        source: where they come from.
         x: (N, ...), one tensor or several.
         draws: "batch", a draw of weights for each function, or "example", one for each function and row.
         batch_rows: rows in a chunk; default what suits the caches.

@@ -1,4 +1,4 @@
-"""The last step of prediction without samples: from a mean and a variance of the network's output to targets."""
+"""The last step of prediction without samples: from the moments of the network's output to targets."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -44,13 +44,13 @@ def _points(count: int, features: int) -> list[list[float]]:
 
 
 class Moments(nn.Module):
-    """A network's prediction in one pass, as a module that ``torch.export`` and ONNX take: x -> (mean, variance).
+    """A network's prediction in one pass, as a module for ``torch.export`` and ONNX: x -> (mean, variance).
 
     Args:
-        model: a network, or an ``Ensemble``; it is a part of this module, members of an ensemble are copies.
-        likelihood: of targets, whose mean and variance are given then; default that of the network's output. An
-            ensemble's own is not used, unless it is given.
-        samples: points that stand for the distribution of the output, where the likelihood is not linear in it.
+        model: a network, or an ``Ensemble``; it becomes a submodule, and members of an ensemble are copied.
+        likelihood: if given, the result is the mean and variance of targets, otherwise of the network's output. An
+            ensemble's own likelihood is not used by default.
+        samples: number of points that represent the distribution of the output, if the likelihood is not linear in it.
 
     Law: without a likelihood it is ``moments_of``; with one, mean and variance of
     ``whvi.predict(model, x, method="moments")``.

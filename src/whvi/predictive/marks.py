@@ -50,7 +50,7 @@ def tensor_marks(part: object) -> dict[str, Any]:
 
 
 def setting_marks(part: object, seen: set[int] | None = None) -> dict[str, Any]:
-    """Marks by name of what else a module is made of, but for training flags: modules, hooks and attributes.
+    """Marks by name of the other parts of a module, except training flags: modules, hooks and attributes.
 
     >>> layer = nn.Sequential(nn.Dropout(0.1))
     >>> before = setting_marks(layer)

@@ -1,4 +1,4 @@
-"""How good predictions are: of a point, of a density, of a ranking.
+"""Metrics of point predictions, densities and rankings.
 
 Every metric is a float64 scalar. Inputs may have any real dtype; nothing is broadcast, and NaN is an error.
 """
@@ -30,7 +30,7 @@ def rmse(mean: Tensor, y: Tensor) -> Tensor:
 def mnll(log_prob: Tensor) -> Tensor:
     """Mean negative log-likelihood, in nats for each row: -mean(log p(y_n)), log p the log predictive density.
 
-    A row that was held to be impossible (-inf) makes it infinite.
+    A row with zero predicted density (-inf) makes it infinite.
 
     Shapes: (N) -> ().
 
@@ -44,7 +44,7 @@ def mnll(log_prob: Tensor) -> Tensor:
 
 
 def error_rate(probabilities: Tensor, labels: Tensor) -> Tensor:
-    """Share of rows whose most probable class is not the label.
+    """Fraction of rows whose most probable class is not the label.
 
     Shapes: (N, C) and (N) -> ().
 
@@ -58,7 +58,7 @@ def error_rate(probabilities: Tensor, labels: Tensor) -> Tensor:
 def brier(probabilities: Tensor, labels: Tensor) -> Tensor:
     """Brier score: mean over rows of sum_c (p_c - 1{c = label})^2, from 0 to 2.
 
-    All classes are summed, as Brier did. The binary score that looks at one of two classes only is half of it.
+    It sums over all classes, as in Brier's definition. The binary score of only one of two classes is half of it.
 
     Shapes: (N, C) and (N) -> ().
 
@@ -94,10 +94,10 @@ def crps_gaussian(mean: Tensor, std: Tensor, y: Tensor) -> Tensor:
 
 
 def crps_samples(samples: Tensor, y: Tensor) -> Tensor:
-    """Continuous ranked probability score of a distribution that is known by S >= 2 independent samples.
+    """Continuous ranked probability score of a distribution given by S >= 2 independent samples.
 
     mean_s |x_s - y| - 1/2 mean_{s != t} |x_s - x_t|, the fair form; the mean over all rows and outputs. The second part
-    is a weighted sum of sorted samples, so that the cost is S log S and not S^2.
+    is a weighted sum of sorted samples, so the cost is S log S instead of S^2.
 
     Law: its expectation is the score of the distribution itself, for any S. A single row can come out below zero.
 
@@ -125,7 +125,7 @@ def crps_samples(samples: Tensor, y: Tensor) -> Tensor:
 def auroc(scores_in: Tensor, scores_out: Tensor) -> Tensor:
     """Area under the ROC curve of a score that should be larger out of distribution: P(out > in) + P(out = in) / 2.
 
-    Scores are entropies or variances, for example; only their order counts. 1 is a perfect detector, 1/2 a blind one.
+    Scores are entropies or variances, for example; only their order matters. 1 is a perfect detector, 1/2 is chance.
 
     Law: auroc(a, b) == 1 - auroc(b, a).
 
@@ -143,9 +143,9 @@ def auroc(scores_in: Tensor, scores_out: Tensor) -> Tensor:
 
 
 def sharpness(std: Tensor) -> Tensor:
-    """How narrow predictions are, whatever is true: the root of the mean variance, sqrt(mean(std^2)).
+    """How narrow predictions are, regardless of the truth: the root of the mean variance, sqrt(mean(std^2)).
 
-    Law: of a calibrated distribution, it is what ``rmse`` tends to.
+    Law: for a calibrated distribution, ``rmse`` converges to it.
 
     Shapes: (N, ...) -> ().
 
@@ -158,21 +158,21 @@ def sharpness(std: Tensor) -> Tensor:
 
 
 class SelectiveCurve(NamedTuple):
-    """What is lost when only the most certain predictions are kept."""
+    """The risk if only the most certain predictions are kept."""
 
     coverage: Tensor
-    """1/N, 2/N, ..., 1: the share of rows that are kept (N)."""
+    """1/N, 2/N, ..., 1: the fraction of rows that are kept (N)."""
     risk: Tensor
-    """Mean loss of those rows (N)."""
+    """Mean loss of these rows (N)."""
     area: Tensor
     """Area under risk against coverage, a scalar: the mean of all risks."""
 
 
 def selective_curve(uncertainty: Tensor, loss: Tensor) -> SelectiveCurve:
-    """Risk at every coverage when rows are kept in the order of increasing uncertainty.
+    """Risk at every coverage if rows are kept in the order of increasing uncertainty.
 
-    Rows of the same uncertainty have no order: each counts with their mean loss, which is the risk that a random order
-    would have on average.
+    Rows of equal uncertainty have no order: each counts with their mean loss, which is the expected risk of a random
+    order.
 
     Law: a constant loss is the area; the risk at coverage 1 is the mean loss; the order of the rows does not matter.
 

@@ -1,4 +1,4 @@
-"""The distribution of a target under several functions: the mixture of what they say, each with the same weight."""
+"""The distribution of a target for several draws: their mixture with equal weights."""
 
 from collections.abc import Callable, Iterable
 from math import log, pi, sqrt

@@ -24,14 +24,14 @@ AT_ONCE = 16
 
 @checked
 def register_moments(kind: type[nn.Module], rule: Rule = pointwise) -> None:
-    """Say how means and variances pass through a kind of module.
+    """Register how means and variances propagate through a type of module.
 
     Args:
-        kind: its class; subclasses that have the same ``forward`` go by it too.
-        rule: called with the module, the mean and the variance (or None) of its independent inputs; it gives a
-            ``Stage``. ``pointwise``, the default, serves every module that is a function of single elements.
+        kind: its class; also used for subclasses with the same ``forward``.
+        rule: called with the module, the mean and the variance (or None) of its independent inputs; it returns a
+            ``Stage``. ``pointwise``, the default, is for elementwise functions.
 
-    A module of your own may also have a method ``moments(mean, variance)`` that gives a ``Stage``.
+    Your own module may also have a method ``moments(mean, variance)`` that returns a ``Stage``.
 
     >>> class Cosine(nn.Module):
     ...     def forward(self, x):
@@ -48,14 +48,14 @@ def register_moments(kind: type[nn.Module], rule: Rule = pointwise) -> None:
 
 @checked
 def moments_of(model: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of what ``model`` gives for x, without sampling: (N, ...) -> (N, F), (N, F).
+    """Mean and variance of the output of ``model`` at x, without sampling: (N, ...) -> (N, F), (N, F).
 
-    Going forward, each layer passes on the mean and the variance of its outputs, exactly for independent inputs. Units
-    of a layer are not independent, since they share weights and inputs. So the variance of the network's outputs is
-    found on the way back: each output is, to first order, a linear function of every layer's noise, and what the noise
-    of a layer adds to it is summed over all units together.
+    In the forward pass each layer computes the mean and the variance of its outputs, exactly for independent inputs.
+    Units of a layer are not independent, because they share weights and inputs. So the variance of the network's
+    outputs is computed in a backward pass: each output is, to first order, a linear function of every layer's noise,
+    and the contribution of a layer's noise is summed over all units together.
 
-    Law: exact for one Bayesian layer, with modules that are linear or nothing after it.
+    Law: exact for one Bayesian layer that is last or followed by linear modules.
 
     >>> from whvi.nn import WHVILinear
     >>> model = nn.Sequential(WHVILinear(4, 16), nn.ReLU(), WHVILinear(16, 1))

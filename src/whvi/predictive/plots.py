@@ -1,7 +1,7 @@
-"""Pictures of predictions and of their calibration.
+"""Plots of predictions and of their calibration.
 
-Each function draws on ``axis``, or on one of a new figure, and gives it back: ``axis.figure.savefig("picture.png")``.
-They need matplotlib, which ``pip install 'whvi[paper]'`` brings; pyplot and its global state are not used.
+Each function draws on ``axis``, or on one of a new figure, and returns it: ``axis.figure.savefig("picture.png")``.
+They need matplotlib (``pip install 'whvi[paper]'``); pyplot and its global state are not used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Pair = tuple[Tensor, Tensor]
 
 MAIN, WRONG, QUIET = "C0", "C3", "0.45"
-"""Colours of what is shown, of what misses, and of what to compare with."""
+"""Colours of predictions, of misses, and of references."""
 
 
 def plot_reliability(reliability: Reliability, *, axis: Axes | None = None) -> Axes:
-    """Accuracy against confidence in each bin, the gap between the two, and the share of rows in grey.
+    """Accuracy against confidence in each bin, the gap between the two, and the fraction of rows in grey.
 
     Args:
         reliability: from ``whvi.predictive.reliability``.
@@ -109,7 +109,7 @@ def _draws(functions: Tensor, size: int) -> Tensor:
 
 
 def plot_selective(curve: SelectiveCurve, *, axis: Axes | None = None) -> Axes:
-    """Risk against coverage, the area under it, and the risk when all rows are kept.
+    """Risk against coverage, the area under it, and the risk if all rows are kept.
 
     Args:
         curve: from ``whvi.predictive.selective_curve``.
@@ -128,7 +128,7 @@ def plot_selective(curve: SelectiveCurve, *, axis: Axes | None = None) -> Axes:
 
 
 def plot_calibration(levels: Tensor, observed: Tensor, *, axis: Axes | None = None) -> Axes:
-    """Share of targets below each predictive quantile against its level.
+    """Fraction of targets below each predictive quantile against its level.
 
     Args:
         levels: (L).
@@ -151,7 +151,7 @@ def plot_calibration(levels: Tensor, observed: Tensor, *, axis: Axes | None = No
 
 
 def plot_predictions(y: Tensor, mean: Tensor, low: Tensor, high: Tensor, *, axis: Axes | None = None) -> Axes:
-    """Predictions with their intervals against the truth; intervals that miss it stand out.
+    """Predictions with their intervals against the truth; intervals that miss it are highlighted.
 
     Args:
         y, mean, low, high: (N) or (N, 1).

@@ -32,40 +32,40 @@ def predict(
     output: Output | None = None,
     method: str = "samples",
 ) -> Prediction:
-    """The predictive distribution of the targets of x: the mixture of p(y | f) over functions f that ``model`` draws.
+    """The predictive distribution of the targets of x: the mixture of p(y | f) over draws f of ``model``.
 
     Args:
-        model: any module that maps rows to rows. One without Bayesian layers is one function, and is evaluated once.
-            Of an ``Ensemble`` whose members have none, each is evaluated once: all M, or ``samples`` of them that
-            are spread over it. Members with Bayesian layers take turns. Bayesian layers that see rows on their first
-            axis are evaluated for 16 functions at once, others (a transposed input, a table of the model's own) for one
+        model: any module that maps rows to rows. One without Bayesian layers is evaluated once.
+            In an ``Ensemble`` whose members have none, each member is evaluated once: all M, or ``samples`` of them
+            that are spread over it. Members with Bayesian layers alternate. Bayesian layers that see rows on their
+            first axis are evaluated for 16 draws at once, others (a transposed input, a table in the model) for one
             at a time; rows and positions may be flattened into that axis, but rows must come first.
-        x: (N, ...), finite; with no rows, all fields are empty. Or several such tensors: a tuple, the arguments of the
-            model, or a dict, its keywords (``{"input_ids": ..., "attention_mask": ...}``).
-        samples: how many functions are drawn. None: 64, or the next multiple of the members of an ensemble; of members
-            without Bayesian layers, as many as there are.
-        likelihood: default ``model.likelihood``, if there is one, or the ensemble's own. Without one, the mean and the
-            spread are those of the functions.
-        draws: "batch": each function is one draw of all weights, used for all rows. "example": each function and
-            row has weights of its own, which says the same of single rows, but nothing of how they vary together.
-        batch_rows: rows that are evaluated at a time, for up to 16 functions at once; quantiles hold what all functions
-            give for these rows. The default suits networks of linear layers and small images; take less where
+        x: (N, ...), finite; with no rows, all fields are empty. Or several such tensors: a tuple of arguments of the
+            model, or a dict of keywords (``{"input_ids": ..., "attention_mask": ...}``).
+        samples: number of draws. None: 64, or the next multiple of the number of members of an ensemble; for members
+            without Bayesian layers, their number.
+        likelihood: default ``model.likelihood``, if it exists, or the ensemble's own. Without one, the mean and the
+            variance are those of the function.
+        draws: "batch": each sample is one draw of all weights, used for all rows. "example": each sample and
+            row has its own weights, which gives the same marginals of single rows, but no covariance between rows.
+        batch_rows: rows that are evaluated at a time, for up to 16 draws at once; quantiles store the outputs of all
+            draws for these rows. The default suits networks of linear layers and small images; use fewer rows if
             activations are far wider than x and the parameters.
-        seed: of all draws; default a fresh one from torch's generator.
+        seed: of all draws; default a new one from torch's generator.
         output: maps the return value of the model to the tensor for the likelihood; default the tensor itself, an
             object's ``logits``, or the first element of a tuple.
-        method: "samples", or "moments": no function is drawn; mean and variance go through the network in one pass (see
-            ``AnalyticPrediction``), and ``samples`` points stand for its output where the likelihood needs that. For
-            networks that are an ``nn.Sequential`` of the layers of ``whvi.nn`` and common modules; others are refused,
-            unless ``whvi.predictive.register_moments`` knows them.
+        method: "samples", or "moments", which propagates mean and variance through the network in one pass (see
+            ``AnalyticPrediction``), with ``samples`` points for its output if the likelihood needs them. For
+            networks that are an ``nn.Sequential`` of the layers of ``whvi.nn`` and common modules; others raise an
+            error, unless they are registered by ``whvi.predictive.register_moments``.
 
-    The model is evaluated in eval mode and without gradients, and its modules have their own mode again afterwards.
-    Any number of threads may predict with a model in eval mode; one in training mode serves them one by one.
+    The model is evaluated in eval mode and without gradients, and the modes of its modules are restored afterwards.
+    Any number of threads may predict with a model in eval mode; with one in training mode they take turns.
 
-    Memory is that of the result and of one piece of rows and functions, for any number of samples.
+    Memory is that of the result and of one chunk of rows and draws, for any number of samples.
 
     Law: the result is a function of model, x, samples and seed. It does not depend on ``batch_rows``, up to rounding in
-    the matrix products of torch (layers of Walsh-Hadamard kind are the same bit for bit); only for "example" it does.
+    the matrix products of torch (Walsh-Hadamard layers are bitwise identical); with "example" it does.
 
     >>> import torch, whvi
     >>> from whvi.likelihoods import Gaussian
@@ -99,13 +99,13 @@ def functions_of(
     seed: int | None = None,
     output: Output | None = None,
 ) -> Functions:
-    """The functions that ``predict`` averages over, for those who want something else of them; arguments as there."""
+    """The draws that ``predict`` averages over, for other uses; arguments as there."""
     seed = check_arguments(model, x, samples, batch_rows, seed)
     return Functions(_source(model, likelihood, samples, output), x, batch_or_example(draws), batch_rows, seed)
 
 
 def check_arguments(model: nn.Module, x: Inputs, samples: int | None, batch_rows: int | None, seed: int | None) -> int:
-    """Raise the error that says what is wrong with arguments of ``predict``, if anything is; else give the seed."""
+    """Check the arguments of ``predict``, and return the seed."""
     if not isinstance(model, nn.Module):
         raise InputTypeError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     for name, value in (("samples", samples), ("batch_rows", batch_rows)):

@@ -1,4 +1,4 @@
-"""What is known about the targets of some inputs."""
+"""Predictive distributions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, log
@@ -16,10 +16,10 @@ from whvi.predictive.functions import Functions, Group
 
 
 class Prediction:
-    """The predictive distribution of N targets: the mixture of p(y | f) over S functions f, from ``whvi.predict``.
+    """The predictive distribution of N targets: the mixture of p(y | f) over S draws f, from ``whvi.predict``.
 
-    Fields are there at once. Methods evaluate the same functions again, piece by piece, so that memory does not grow
-    with S; they need the model, the likelihood and x as they were, and raise an error if one was changed.
+    Fields are computed at once. Methods evaluate the same draws again, in chunks, so memory does not grow
+    with S. They need the unchanged model, likelihood and x, and raise an error if one has changed.
 
     Law: variance == epistemic + aleatoric.
     """
@@ -27,9 +27,9 @@ class Prediction:
     mean: Tensor
     """E[y]: (N, outputs); the probabilities of a discrete target. Without a likelihood, the mean function (N, ...)."""
     epistemic: Tensor
-    """Var[E[y | f]], of the S functions (divided by S): what the model does not know. Zero for one function."""
+    """Var[E[y | f]] over the S draws (divided by S): uncertainty about the function. Zero for one draw."""
     aleatoric: Tensor
-    """E[Var[y | f]]: noise that no data would remove. Zero without a likelihood."""
+    """E[Var[y | f]]: noise, which more data do not reduce. Zero without a likelihood."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -45,12 +45,12 @@ class Prediction:
 
     @property
     def functions(self) -> int:
-        """S: how many functions were averaged."""
+        """S, the number of draws."""
         return self._functions.count
 
     @property
     def seed(self) -> int:
-        """With it, ``whvi.predict`` gives the same again."""
+        """The seed with which ``whvi.predict`` reproduces this prediction."""
         return self._functions.seed
 
     @property
@@ -60,15 +60,15 @@ class Prediction:
 
     @property
     def std(self) -> Tensor:
-        """Root of the variance."""
+        """Square root of the variance."""
         return self.variance.sqrt()
 
     @property
     def entropy(self) -> Tensor:
-        """Entropy of the predictive distribution in nats: (N,); at each position, where the likelihood has positions.
+        """Entropy of the predictive distribution in nats: (N,); at each position, if the likelihood has positions.
 
-        Of several yes-or-no outputs, the sum of their entropies. A Gaussian target may have one output; the entropy of
-        its mixture is found by a sum over a grid, anew at each call.
+        For several binary outputs, the sum of their entropies. A Gaussian target may have one output; the entropy of
+        its mixture is computed on a grid at each call.
         """
         likelihood = self._need("entropy")
         bad = len(self) - int((self.mean.isfinite() & self.aleatoric.isfinite()).flatten(1).all(1).sum())
@@ -84,10 +84,10 @@ class Prediction:
 
     @property
     def mutual_information(self) -> Tensor:
-        """I(y; f) = entropy - E[entropy of p(y | f)] in nats, what a target would tell about the function: (N,).
+        """I(y; f) = entropy - E[entropy of p(y | f)] in nats, the information of a target about the function: (N,).
 
-        Of several yes-or-no outputs, the sum over outputs of I(y_k; f). That is an upper bound of I(y; f): what one
-        output tells, another may tell again.
+        For several binary outputs, the sum over outputs of I(y_k; f). This is an upper bound of I(y; f), because
+        outputs may have common information.
         """
         entropy = self.entropy
         discrete = isinstance(self._functions.likelihood, Discrete)
@@ -97,7 +97,7 @@ class Prediction:
     def quantile(self, q: SupportsFloat | Sequence[SupportsFloat] | Tensor) -> Tensor:
         """Quantiles of each output: (N, outputs), with an axis (Q,) in front for a sequence of Q levels in (0, 1).
 
-        Without a likelihood, quantiles of the functions.
+        Without a likelihood, quantiles of the draws.
         """
         if getattr(q, "ndim", 0) == 0 and isinstance(q, SupportsFloat):
             return self._quantiles([(_level("the level of a quantile", q), False)])[0]
@@ -109,15 +109,15 @@ class Prediction:
         return torch.stack(self._quantiles([(level, False) for level in levels]))
 
     def interval(self, level: SupportsFloat = 0.95) -> tuple[Tensor, Tensor]:
-        """The central interval that holds each output with probability ``level``: its ends, (N, outputs) each."""
+        """The central interval that contains each output with probability ``level``: its ends, (N, outputs) each."""
         outside = 0.5 - 0.5 * _level("level", level)
         low, high = self._quantiles([(outside, False), (outside, True)])
         return low, high
 
     def cdf(self, y: Tensor) -> Tensor:
-        """P(target <= y) of each output, which is uniform when the distribution is right: (N, outputs) -> the same.
+        """P(target <= y) of each output, which is uniform if the distribution is right: (N, outputs) -> the same.
 
-        Without a likelihood, the share of functions that are not above y.
+        Without a likelihood, the fraction of draws that are not above y.
         """
         return self._average(_cdf, self._targets(y))
 
@@ -142,7 +142,7 @@ class Prediction:
         return metrics.mnll(self.log_prob(y))
 
     def expected_nll(self, y: Tensor) -> Tensor:
-        """Mean over rows of E[-log p(y | f)], never below ``mnll``, and sometimes reported by that name; a scalar."""
+        """Mean over rows of E[-log p(y | f)], never below ``mnll``, and sometimes reported as MNLL; a scalar."""
         return metrics.mnll(self.expected_log_prob(y))
 
     def rmse(self, y: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ class Prediction:
         return metrics.rmse(self.mean, self._targets(y))
 
     def samples(self, count: int | None = None) -> Tensor:
-        """The functions themselves, all or the first ``count``: (count, N, features)."""
+        """The draws themselves, all or the first ``count``: (count, N, features)."""
         count = self.functions if count is None else any_whole_number("count", count)
         if not 1 <= count <= self.functions:
             raise ArgumentError(f"count must be 1 ... {self.functions}, the number of functions, got {count}")
@@ -160,9 +160,9 @@ class Prediction:
         return found[0].movedim(1, 0)
 
     def sample_y(self, count: int | None = None) -> Tensor:
-        """Targets drawn from the predictive distribution: (count, N, [outputs]). Draw i comes from function i mod S.
+        """Targets drawn from the predictive distribution: (count, N, [outputs]). Target i comes from draw i mod S.
 
-        They are the same at each call with this ``count``.
+        They are identical at each call with this ``count``.
         """
         self._need("distribution of targets")
         count = self.functions if count is None else whole_number("count", count)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: a table in, predictions that say how sure they are out. Behind the extra ``sklearn``."""
+"""scikit-learn estimators with predictive distributions, in the extra ``sklearn``."""
 
 from whvi.errors import MissingPackageError
 

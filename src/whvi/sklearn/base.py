@@ -1,4 +1,4 @@
-"""What the regressor and the classifier share: parameters, training, prediction of standardised targets, saving."""
+"""The base class of both estimators: parameters, training, prediction of standardised targets, saving."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -44,9 +44,9 @@ PRIORS = ("first", "posterior")
 
 
 class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
-    """A table to a Bayesian neural network and its predictive distribution.
+    """A Bayesian neural network for a table, with its predictive distribution.
 
-    Columns are standardised inside; equal rows are merged and their weights added, so a row of weight w is w rows.
+    Columns are standardised internally; equal rows are merged and their weights added, so a row of weight w is w rows.
     """
 
     model_: nn.Module
@@ -101,7 +101,7 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator to a folder: tensors and JSON with checksums, at once, and never a pickle.
+        """Save the fitted estimator to a folder: tensors and JSON with checksums, atomically, without pickle.
 
         A ``random_state`` that is a generator is saved as None.
         """
@@ -110,9 +110,9 @@ class WHVIEstimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """The estimator that ``save`` wrote; CheckpointError if the folder is damaged or of another estimator.
+        """Load an estimator of ``save``; CheckpointError if the folder is damaged or belongs to another estimator.
 
-        Law: it predicts the same bits.
+        Law: its predictions are bitwise identical.
         """
         return saving.load(cls, path)
 

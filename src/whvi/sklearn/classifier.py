@@ -1,4 +1,4 @@
-"""Classification with probabilities that average over functions."""
+"""Classification with probabilities that average over draws."""
 
 from typing import Any, Self
 
@@ -50,7 +50,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
 
         Args:
             X: (N, features), an array or a frame of pandas or polars.
-            y: (N,) of labels: numbers, strings, truth values.
+            y: (N,) of labels: numbers, strings, booleans.
             sample_weight: (N,); a row of weight w counts as w rows.
         """
         with self._whole_or_as_before():
@@ -63,8 +63,9 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
     ) -> Self:
         """One pass over more rows, as a part of all rows seen so far; the first call needs all ``classes``.
 
-        With ``prior="posterior"`` a whole fit to these rows instead, in which the posterior of the rows before is the
-        prior, and what is not random stays: for rows that come in a few large parts. Use one of the two throughout.
+        With ``prior="posterior"`` it makes a whole fit to these rows instead, in which the posterior of the earlier
+        rows is the
+        prior, and parameters without a posterior are frozen: for a few large parts. Use the same option in all calls.
         """
         first = not hasattr(self, "model_")
         if first and classes is None:
@@ -83,10 +84,10 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: Any, *, method: str = "samples") -> Array:
-        """The probability of each class, the mean over functions: (N, classes).
+        """The probability of each class, the mean over draws: (N, classes).
 
-        With ``method="moments"`` none are drawn: mean and variance of the logits come from one pass, and the mean is
-        over 64 fixed points of their distribution.
+        With ``method="moments"`` there are no draws: mean and variance of the logits come from one pass, and the mean
+        is over 64 fixed points of their distribution.
         """
         probabilities = finite(self.sureness_.of(self._predict(X, method=method).mean).numpy())
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
@@ -98,7 +99,7 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Labels drawn from the predictive distribution: (N, n_samples).
 
-        Each draw is of one function for all rows, but for labels that are changed so that each row has the
+        Each draw is one draw of the network for all rows, except labels that are changed so that each row has the
         probabilities that ``calibrate`` has found.
         """
         seed = int(check_random_state(random_state).randint(2**31 - 1))

@@ -105,7 +105,7 @@ def _truth(name: str, value: Any) -> bool:
 
 def _sureness(temperature: Any, lapse: Any) -> Sureness:
     if not 0.0 <= number("lapse", lapse) <= 1.0:
-        raise CheckpointError(f"its share of labels that say nothing is {lapse!r:.40}, but 0 to 1 is wanted")
+        raise CheckpointError(f"its share of uninformative labels must be 0 to 1, got {lapse!r:.40}")
     return Sureness(positive_number("temperature", temperature), lapse)
 
 

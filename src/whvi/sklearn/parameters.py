@@ -35,7 +35,7 @@ class Parameters:
     validation_fraction: float
     patience: int
     compile: bool | None
-    """None for "where it is worth it"."""
+    """None for "if it pays off"."""
     verbose: bool
 
 

@@ -23,33 +23,33 @@ from whvi.sklearn.training import START_VARIANCE
 
 
 class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
-    """Regression by a network with Walsh-Hadamard posteriors: a mean, and how sure it is.
+    """Regression by a network with Walsh-Hadamard posteriors: a mean and its uncertainty.
 
     Args:
         hidden_layer_sizes: units of each hidden layer.
-        n_members: networks that are trained at once, each with a start of its own; predictions mix them.
+        n_members: number of networks, trained at once from different initial weights; predictions are their mixture.
         posterior: of each layer's g: "diagonal", "low_rank:8", "full", "planar:10".
-        terms: how many structured matrices each weight is the sum of: more learn more where there are many rows. None
+        terms: number of structured matrices whose sum is a weight: more terms help with many rows. None
             for 1, and for 4 from 5,000 rows on.
-        layout, block: how a weight is laid onto blocks, as for ``whvi.nn.WHVILinear``.
-        noise: "input", a variance that the network gives for each row; "constant", a learned one for each output.
-        calibrate: each member leaves out ``validation_fraction`` of the rows, others than the next; the spread of
-            predictions is set by how members predict what they left out.
-        max_steps: of training; None for a number that suits the rows.
+        layout, block: how a weight is built from blocks, as for ``whvi.nn.WHVILinear``.
+        noise: "input", a variance that the network predicts for each row; "constant", a learned one for each output.
+        calibrate: each member holds out a different ``validation_fraction`` of the rows; the spread of
+            predictions is set by the predictions of members on their held-out rows.
+        max_steps: training steps; None for a default that depends on the number of rows.
         batch_size: rows of a step; None for 64, and for 128 from 5,000 rows on.
-        learning_rate: of Adam, at the first step; it falls to zero as half a cosine.
-        samples: functions that a prediction averages over.
-        early_stopping: keep ``validation_fraction`` of the rows apart, look at them up to 50 times, stop after
-            ``patience`` looks that saw nothing better, and go back to the best.
-        validation_fraction, patience: see there.
-        compile: train by one compiled graph, as ``whvi.fit(compile=True)``; needs a C++ compiler and some ten seconds,
-            and pays in long fits. "auto" for "where there is a compiler and the fit is long".
-        random_state: an int for fits that repeat themselves.
-        verbose: show a bar.
+        learning_rate: initial one of Adam; it falls to zero as half a cosine.
+        samples: number of draws of a prediction.
+        early_stopping: hold out ``validation_fraction`` of the rows, evaluate them up to 50 times, stop after
+            ``patience`` evaluations without improvement, and restore the best parameters.
+        validation_fraction, patience: see ``early_stopping`` and ``calibrate``.
+        compile: compile the step, as ``whvi.fit(compile=True)``; needs a C++ compiler and about ten seconds,
+            and pays off in long fits. "auto" for "if there is a compiler and the fit is long".
+        random_state: an int for reproducible fits.
+        verbose: show a progress bar.
 
-    After ``fit``: ``model_``, ``likelihood_`` (both for standardised numbers), ``history_`` (lists "step", "elbo",
-    "validation_mnll"), ``n_features_in_``, ``feature_names_in_`` (where X has names), ``n_rows_seen_`` (trained on),
-    ``spread_`` (by what ``calibrate`` multiplies the standard deviation of each output).
+    After ``fit``: ``model_``, ``likelihood_`` (both for standardised data), ``history_`` (lists "step", "elbo",
+    "validation_mnll"), ``n_features_in_``, ``feature_names_in_`` (if X has names), ``n_rows_seen_`` (trained on),
+    ``spread_`` (the factor of ``calibrate`` for the standard deviation of each output).
 
     >>> rng = np.random.RandomState(0)
     >>> X = rng.uniform(-2, 2, (200, 1))
@@ -116,20 +116,22 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
             return self._fit_rows(self._read(X, y, sample_weight, reset=True))
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, prior: str = "first") -> Self:
-        """One pass over more rows, as a part of all rows seen so far. The first rows decide how columns are scaled.
+        """One pass over more rows, as a part of all rows seen so far. The first rows set the scales of columns.
 
-        With ``prior="posterior"`` a whole fit to these rows instead, in which the posterior of the rows before is the
-        prior, and what is not random stays: for rows that come in a few large parts. Use one of the two throughout.
+        With ``prior="posterior"`` it makes a whole fit to these rows instead, in which the posterior of the earlier
+        rows is the
+        prior, and parameters without a posterior are frozen: for a few large parts. Use the same option in all calls.
 
-        All of them train: the ``spread_`` that a ``fit`` before has found stays, and without one it is 1.
+        All rows train: the ``spread_`` of an earlier ``fit`` stays; without one it is 1.
         """
         with self._whole_or_as_before():
             return self._partial_fit_rows(self._read(X, y, sample_weight, reset=not hasattr(self, "model_")), prior)
 
     def predict(self, X: Any, return_std: bool = False, *, method: str = "samples") -> Any:
-        """The mean of each target, and with ``return_std`` also its standard deviation, noise included: as y was.
+        """The mean of each target, and with ``return_std`` also its standard deviation with noise: in the shape of y.
 
-        ``method="moments"``, here and below, draws no functions: mean and variance go through the network in one pass.
+        ``method="moments"``, here and below, has no draws: it propagates mean and variance through the network in one
+        pass.
         """
         prediction = self._predict(X, method=method)
         mean = self._as_given(self.y_scaling_.back(prediction.mean.numpy()))
@@ -140,20 +142,20 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
     def predict_quantiles(
         self, X: Any, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95), *, method: str = "samples"
     ) -> Array:
-        """Quantiles of each target: (N, Q), or (N, outputs, Q); of one level that is not in a list, as y was."""
+        """Quantiles of each target: (N, Q), or (N, outputs, Q); for a single level, the shape of y."""
         prediction = self._predict(X, method=method)
         levels = [quantiles] if isinstance(quantiles, SupportsFloat) and np.ndim(quantiles) == 0 else quantiles
         found = self._values(prediction.mean, prediction.quantile(levels))
         return found[..., 0] if levels is not quantiles else found
 
     def predict_interval(self, X: Any, level: float = 0.9, *, method: str = "samples") -> tuple[Array, Array]:
-        """The ends of the central interval that holds each target with probability ``level``: as y was."""
+        """The ends of the central interval that contains each target with probability ``level``: in the shape of y."""
         prediction = self._predict(X, method=method)
         ends = self._values(prediction.mean, torch.stack(prediction.interval(level)))
         return ends[..., 0], ends[..., 1]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draws of the targets, each from one function for all rows: (N, n_samples), or (N, outputs, n_samples).
+        """Draws of the targets, each from one draw for all rows: (N, n_samples), or (N, outputs, n_samples).
 
         Law: each draw is of the same distribution, however many there are.
         """
@@ -171,15 +173,15 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         return np.asarray(found.numpy() - np.log(self.spread_ * self.y_scaling_.scale).sum())
 
     def crps(self, X: Any, y: Any, n_samples: int = 256, random_state: Any = 0) -> float:
-        """Continuous ranked probability score, in the unit of y: the mean over rows and outputs, from so many draws.
+        """Continuous ranked probability score in the unit of y, averaged over rows and outputs, by ``n_samples`` draws.
 
-        Law: without noise and with one function it is the mean absolute error.
+        Law: without noise and with one draw it is the mean absolute error.
         """
         drawn, y = self.sample_y(X, n_samples, random_state), self._given(X, y)
         return float(crps_samples(torch.from_numpy(np.moveaxis(drawn, -1, 0).copy()), torch.from_numpy(y)))
 
     def interval_score(self, X: Any, y: Any, level: float = 0.9) -> float:
-        """How good ``predict_interval`` is, in the unit of y: its width and what it missed; less is better."""
+        """Interval score of ``predict_interval``, in the unit of y: its width and its misses; less is better."""
         low, high = (torch.from_numpy(end.copy()) for end in self.predict_interval(X, level))
         return float(interval_score(low, high, torch.from_numpy(self._given(X, y)), level))
 

@@ -26,7 +26,7 @@ Estimator = TypeVar("Estimator")
 
 
 def save(estimator: Any, folder: str | PathLike[str]) -> None:
-    """Write a fitted estimator to a folder, in place of the one that is there."""
+    """Save a fitted estimator to a folder, replacing an existing one."""
     tensors = {f"{part}.{k}": v for part in _MODULES for k, v in getattr(estimator, part).state_dict().items()}
     for part in _SCALINGS:
         scaling: Scaling = getattr(estimator, part)

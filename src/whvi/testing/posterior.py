@@ -143,7 +143,7 @@ class PosteriorContract:
                 assert_estimate(values, calls.mean(), other=calls.std() * len(calls) ** -0.5, what="kl")
 
     def test_kl_to_itself_is_zero(self, posterior: Posterior) -> None:
-        """A prior that equals q, but for a mean of zero: KL is half the squared distance of the means, or zero."""
+        """A prior that equals q, except its mean of zero: KL is half the squared distance of the means, or zero."""
         if not self.analytic:
             raise SkipTest("the covariance or the exact KL of this posterior is not known")
         root = posterior.covariance_root().detach()

@@ -61,7 +61,7 @@ def calibrate(
     Args:
         replications: R.
         simulate: a seed -> the truth, and the data (x, y) that it made.
-        infer: R data sets -> draws of the posterior of each, (R, L, ...).
+        infer: R datasets -> draws of the posterior of each, (R, L, ...).
     """
     problems = [simulate(seed) for seed in range(replications)]
     draws = infer([data for _, data in problems])

@@ -28,12 +28,12 @@ MEASURES = {"numbers": ("numbers", 1.0, 0), "bytes": ("memory, MB", 1e-6, 2), "s
 """Metric: what it is called, the factor of its unit, and decimals in a table."""
 TEXT = (
     "A step is a forward pass of {batch} rows with its noise, the KL divergence, and the backward pass; float32, "
-    "medians of interleaved runs in one process. Numbers are parameters and buffers. Memory is these, and the most "
-    "that a step holds at once besides (gradients too), by torch's profiler. Exponents are slopes of the logarithms "
-    "over the {largest} largest D of each method; for those of WHVI, D log D itself has {loglinear:.2f}. The matrix "
-    "Gaussian draws one weight for all rows, a product of three full matrices: that is its cubic part, with D in place "
-    "of the paper's M pseudo-data, and the update of its covariance would come on top. The tensor factorisation has "
-    "R = log2 D and K = D / R². {where}"
+    "medians of interleaved runs in one process. Numbers are parameters and buffers. Memory is these plus the "
+    "peak of a step (with gradients), by torch's profiler. Exponents are slopes of the logarithms over the "
+    "{largest} largest D of each method; for those of WHVI, D log D itself has {loglinear:.2f}. The matrix "
+    "Gaussian draws one weight for all rows, a product of three full matrices: this is its cubic part, with D in "
+    "place of the paper's M pseudo-data; the update of its covariance is not included. The tensor factorisation "
+    "has R = log2 D and K = D / R². {where}"
 )
 
 

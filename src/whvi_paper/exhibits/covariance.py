@@ -17,9 +17,9 @@ NAME = "covariance"
 TITLE = "Covariance of g and of vec(W)"
 SOURCE = "Figure 1"
 TEXT = (
-    "A layer with D = {size} under a posterior of g that is diagonal, and one that is not; scales and parameters are "
-    "random. The exact covariance of vec(W) is dense though that of g is diagonal. The matrix normal distribution with "
-    "the same row and column covariance, which the paper names, is another distribution."
+    "A layer with D = {size} and a posterior of g that is diagonal, and one that is not; scales and parameters "
+    "are random. The exact covariance of vec(W) is dense although that of g is diagonal. The matrix normal "
+    "distribution with the same row and column covariance, which the paper names, is a different distribution."
 )
 INPUTS = {"size": 8, "seed": 0, "posteriors": ["diagonal", "full"], "spread": 0.4}
 """``spread`` is that of the log standard deviations of g, and of the elements of its root below the diagonal."""

@@ -34,18 +34,20 @@ PLANS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 TEXT = (
-    "Two convolutions, each with batch normalisation that has no parameters, and one linear map. The linear map has "
-    "WHVI, and the filters are treated in several ways, all with the same images ({dataset}; {images:,} of them test), "
-    "schedule and epochs ({epochs}). {answer} {rates} A WHVI filter is torch's convolution with the dense filter of "
-    "its draw, which tests check. For AlexNet with WHVI on filters and linear maps the paper states 189 thousand "
-    "parameters; its structure has 106,964 here, and how the rest comes about it does not say."
+    "Two convolutions, each with batch normalisation without parameters, and one linear layer. The linear layer "
+    "has WHVI, and the filters have different treatments, all with the same images ({dataset}; {images:,} of "
+    "them test), schedule and epochs ({epochs}). {answer} {rates} A WHVI filter is torch's convolution with the "
+    "dense filter of its draw, which tests check. For AlexNet with WHVI on filters and linear layers the paper "
+    "states 189 thousand parameters; its structure has 106,964 here, and the paper does not explain the "
+    "difference."
 )
 RATES = (
-    "The highest rate was chosen by short runs that are not stored: 120 steps with batches of 32 training images of "
-    "CIFAR-10, at 0.003, 0.01 and 0.03, by the bound over the last 12 steps. WHVI and low-rank filters were best at "
-    "0.03. So was MC dropout, but by 0.02 nats an image, which was taken for noise: it has 0.01. WHVI was better still "
-    "at 0.1, which was not taken, as so short a run favours haste; it had one draw for a batch there, and has one for "
-    "each example here. The other forms of WHVI have its rate."
+    "The highest learning rate was chosen by short runs that are not stored: 120 steps with batches of 32 "
+    "training images of CIFAR-10, at 0.003, 0.01 and 0.03, by the bound over the last 12 steps. WHVI and "
+    "low-rank filters were best at 0.03. MC dropout was also best at 0.03, but only by 0.02 nats per image, "
+    "which was considered noise: it has 0.01. WHVI was better still at 0.1, which was not used, because such "
+    "short runs favour high rates; it had one draw per batch there, and has one per example here. The other "
+    "forms of WHVI have its rate."
 )
 CAPTION = "From {looked:,} test images of {dataset} and one function. {dotted}"
 

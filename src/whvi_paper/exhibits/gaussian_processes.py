@@ -20,7 +20,7 @@ CONFIGURATION = {
     "projection": "gaussian", "learn": True, "learning_rate": 6e-4, "schedule": "constant",
     "batch_size": 128, "noise_variance": 0.0004, "frozen_steps": 10_000,
 }  # fmt: skip
-"""The paper's, but for the batches, of which it says nothing."""
+"""The paper's settings; it does not state the batches."""
 RATES = {"hartmann6": {"learning_rate": 5e-3}}
 DECAYED = {"learning_rate": 1e-2, "schedule": "cosine", "frozen_steps": 1_000}
 COVARIANCES = ("diagonal", "full")

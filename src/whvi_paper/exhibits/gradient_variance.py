@@ -1,4 +1,4 @@
-"""What a draw for each example is worth: the variance of the gradient of the bound, with and without it."""
+"""The effect of a draw for each example: the variance of the gradient of the bound, with and without it."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -34,10 +34,10 @@ PLANS = {
 DRAWS = {"example": "a draw for each example", "batch": "one draw for the batch"}
 PARTS = {"mean": "means of g", "log_std": "log standard deviations of g"}
 TEXT = (
-    "WHVI with two hidden layers of 128 units, at its start and after {steps:,} steps of the recipe. One batch of 64 "
-    "training rows stays the same; {draws} gradients of the bound differ by their draws of g alone. Shown is the sum "
-    "of the variances over all elements, for the means and for the log standard deviations of g: with one g for each "
-    "example, which is local reparameterisation, and with one g for the whole batch."
+    "WHVI with two hidden layers of 128 units, before training and after {steps:,} steps of the recipe. One "
+    "batch of 64 training rows is fixed; {draws} gradients of the bound differ only by their draws of g. The "
+    "table has the sum of the variances over all elements, for the means and for the log standard deviations of "
+    "g: with one g for each example, which is local reparameterisation, and with one g for the whole batch."
 )
 
 

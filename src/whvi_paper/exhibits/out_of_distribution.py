@@ -30,13 +30,16 @@ KINDS = {
     "faded": "a quarter of the contrast",
 }
 TEXT = (
-    "This is an addition of ours; the paper has no such table. The networks of the table of convolutional networks are "
-    "shown test images that were changed: "
+    "This is our addition; the paper has no such table. The networks of the table of convolutional networks "
+    "predict modified test images: "
     + "; ".join(f"{name}: {words}" for name, words in KINDS.items())
-    + ". AUROC is the probability that such an image is found more uncertain than a test image as it is: 1 tells them "
-    "apart, 0.5 is a guess. Uncertainty is the entropy of the predictive distribution, or the mutual information of "
-    "class and weights, which is the part of it that more data would remove. Changed images may still be recognised, "
-    "and then a network has no reason to be less sure: so the error on them stands beside it."
+    + (
+        ". AUROC is the probability that such an image is more uncertain than an unmodified test image: 1 "
+        "separates them perfectly, 0.5 is chance. Uncertainty is the entropy of the predictive distribution, or "
+        "the mutual information of class and weights, which is the part of it that more data would reduce. If "
+        "modified images can still be recognised, a network has no reason to be less certain, so the table also "
+        "has the error on them."
+    )
 )
 
 

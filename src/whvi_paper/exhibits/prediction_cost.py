@@ -33,7 +33,7 @@ TEST_PLAN = {
     "model": "alexnet", "images": 10_000, "samples": 16, "memory_rows": 16,
     "rows": {"whvi": 16, "mcd": 16}, "rounds": {"whvi": 1, "mcd": 1},
 }  # fmt: skip
-"""As many images as CIFAR-10 has to test with; a job by itself, as it takes some ten minutes."""
+"""As many images as CIFAR-10 has to test with; a job by itself, as it takes about ten minutes."""
 TEXT = (
     "{images} random images, {samples} functions drawn; float32, one thread, networks that are not trained: time "
     "depends on neither. The methods take turns in one process, after a pass to warm up; medians. The test set has "

@@ -21,9 +21,9 @@ METHODS = {
     "whvi-constant": "constant variance of W",
 }
 TEXT = (
-    "Two hidden layers of 128 units. Where S1 and S2 are free, the variance of the prior changes nothing in the model: "
-    "(c g, s / c) is the same weight. It changes how far a step of Adam goes. Under a prior of constant variance for W "
-    "the scale of g follows S1 and S2. All else is the recipe."
+    "Two hidden layers of 128 units. If S1 and S2 are free, the variance of the prior does not change the model: "
+    "(c g, s / c) is the same weight. It changes the effective step size of Adam. With a prior of constant "
+    "variance for W the scale of g follows S1 and S2. All other settings are those of the recipe."
 )
 
 

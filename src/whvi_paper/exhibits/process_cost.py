@@ -33,13 +33,13 @@ PLANS = {"recipe": ((8, 10, 12, 14, 16), 7), "quick": ((8, 10, 12), 5), "smoke":
 POINTS = {"recipe": ((5, 6, 7, 8, 9, 10), 7), "quick": ((5, 6, 7), 5), "smoke": ((2, 3), 2)}
 """Binary logarithms of the number of inducing points M; rounds."""
 TEXT = (
-    "A step is one of stochastic variational inference on {rows} rows of {inputs} inputs, Adam included; float32, "
-    "medians of interleaved runs in one process. Numbers are the parameters of the weights; the random projection, "
-    "which is not learned, is F N / 2 numbers besides, alike for both. Memory is all that is held, and the most that "
-    "a step holds at once besides, by torch's profiler. Exponents are slopes of the logarithms over the {largest} "
-    "largest N. The features themselves cost F N, so that both methods are linear in N in time and memory; the "
-    "parameters are not: √N for WHVI. The paper's log N for the product with a structured vector does not count that "
-    "each of N features has to be read. {where}"
+    "A step is one of stochastic variational inference on {rows} rows of {inputs} inputs, with Adam; float32, "
+    "medians of interleaved runs in one process. Numbers are the parameters of the weights; the random "
+    "projection, which is not learned, has F N / 2 numbers more, equal for both. Memory is all stored tensors "
+    "plus the peak of a step, by torch's profiler. Exponents are slopes of the logarithms over the {largest} "
+    "largest N. The features themselves cost F N, so both methods are linear in N in time and memory, but not in "
+    "parameters: √N for WHVI. The paper's log N for the product with a structured vector does not include "
+    "reading the N features. {where}"
 )
 POINTS_TEXT = (
     "Inducing points are gpytorch's, in float64, with a diagonal covariance: a step of the same number of rows. "

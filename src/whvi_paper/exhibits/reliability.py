@@ -22,11 +22,11 @@ METRICS = ("ece", "brier")
 FEW = 10
 """Images: a bin with fewer is a point, and no line leads to it."""
 TEXT = (
-    "Test images are put into 15 bins by the probability of the class that a network chooses. A point is a bin: the "
-    "mean of these probabilities, and the share of the images that are classified rightly; the larger, the more images "
-    f"there are, and lines leave out bins with fewer than {FEW}. Below the diagonal a network is surer than it should "
-    "be. The expected calibration error (ECE) is the mean distance to the diagonal over images. The networks are those "
-    "of the table of convolutional networks; the paper draws WHVI alone."
+    "Test images are sorted into 15 bins by the probability of the predicted class. A point is a bin: the mean "
+    "of these probabilities, and the fraction of correctly classified images; larger points have more images, "
+    f"and lines omit bins with fewer than {FEW}. Below the diagonal a network is overconfident. The expected "
+    "calibration error (ECE) is the mean distance to the diagonal over images. The networks are those of the "
+    "table of convolutional networks; the paper shows only WHVI."
 )
 
 

@@ -15,8 +15,9 @@ NAME = "rival-steps"
 TITLE = "Rivals with as many steps as WHVI"
 SOURCE = "Our addition"
 TEXT = (
-    "In the table of two hidden layers of 128 units WHVI has 50,500 steps, MCD and MFG have 20,200 and NNG 10,100. "
-    "Here they have as many as WHVI, beside what they had; the rate falls to zero over the steps there are."
+    "In the table of two hidden layers of 128 units WHVI has 50,500 steps, MCD and MFG have 20,200 and NNG "
+    "10,100. Here they have as many as WHVI, shown with their earlier results; the rate falls to zero over the "
+    "steps of each run."
 )
 RIVALS = ("mcd", "mfg", "nng")
 

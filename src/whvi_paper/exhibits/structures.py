@@ -17,9 +17,10 @@ SOURCE = "Table 2 and Figure 2"
 WHOLE, SUBSET = "drive", "drive-2200"
 DATASETS = (WHOLE, SUBSET)
 TEXT = (
-    "Two hidden layers of 64 units. “drive” is the paper's data, Sensorless Drive (58,509 rows), with all the steps. "
-    "“drive-2200” is a subset of 2,200 rows, with a fifth of the steps: its numbers are shown for the order of the "
-    "methods, and the paper's do not stand beside them. The permutation (P) and the grid of blocks of side 32 are ours."
+    "Two hidden layers of 64 units. “drive” is the paper's data, Sensorless Drive (58,509 rows), with all the "
+    "steps. “drive-2200” is a subset of 2,200 rows, with a fifth of the steps: it shows the order of the "
+    "methods, and its numbers are not compared with the paper's. The permutation (P) and the grid of blocks of "
+    "side 32 are ours."
 )
 METHODS = (
     "whvi", "mcd", "GH", "S_opt H G H", "S_var H G H", "S_opt H G H S_opt H", "S_var H G H S_var H",

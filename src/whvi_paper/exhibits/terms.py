@@ -1,4 +1,4 @@
-"""What a sum of several structured matrices is worth: WHVI with more and more terms beside rivals of other kinds."""
+"""The effect of a sum of several structured matrices: WHVI with more terms, compared with other methods."""
 
 from collections.abc import Sequence
 

@@ -23,12 +23,13 @@ NAME = "toy"
 TITLE = "Regression with one input"
 SOURCE = "Figure 4"
 TEXT = (
-    "128 inputs from U[-1, 2] without those between 0.2 and 0.8, noisy values of a random function (variance exp(-3)), "
-    "and a network 1 - 128 - 128 - 1 with cosines, under a prior N(0, 1) for the weights. All methods know the noise. "
-    "Bands hold 75 and 95 % of the functions f, without noise. The distance is the mean over the grid from -1.5 to 2.5 "
-    "of the Wasserstein distance between the distributions of f(x) under a method and under SGHMC, the ground truth. "
-    "Its chains sample the hidden layers with the last one integrated out; that one is then drawn from its exact "
-    "distribution. The last row and panel are not of the paper: G-WHVI from eight starts, trained at once and mixed."
+    "128 inputs from U[-1, 2] without those between 0.2 and 0.8, noisy values of a random function (variance "
+    "exp(-3)), and a network 1 - 128 - 128 - 1 with cosines, with the prior N(0, 1) for the weights. All methods "
+    "know the noise variance. Bands contain 75 and 95 % of the functions f, without noise. The distance is the "
+    "mean over the grid from -1.5 to 2.5 of the Wasserstein distance between the distributions of f(x) of a "
+    "method and of SGHMC, the ground truth. Its chains sample the hidden layers with the last one integrated "
+    "out, which is then drawn from its exact distribution. The last row and panel are not in the paper: an "
+    "ensemble of G-WHVI with eight initialisations, trained at once."
 )
 BOUNDED = ("g-whvi", "nf-whvi", "mfg")
 """Methods whose objective is a bound. That of MC dropout leaves out the entropy of its weights, which is infinite."""
@@ -91,7 +92,7 @@ def table(records: Sequence[Record], near: Mapping[str, float]) -> Table:
         seconds = f"{one['cpu_seconds']:.0f}"
         rows.append(cells(_title(one), f"{results['parameters']:,}", distance, bound, rhat, seconds))
     head = ("method", "parameters", "distance to SGHMC", "ELBO", "R-hat / effective samples", "CPU seconds")
-    caption = "R-hat is the largest on the grid. The objective of MC dropout is no bound, so it has none here."
+    caption = "R-hat is the largest on the grid. The objective of MC dropout is not a bound, so it has no bound here."
     return Table("How near each method comes to SGHMC", head, rows, caption)
 
 

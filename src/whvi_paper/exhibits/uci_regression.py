@@ -14,8 +14,8 @@ NAME = "uci-regression"
 TITLE = "Regression on UCI data, 2 x 128"
 SOURCE = "Table 3"
 TEXT = (
-    "Two hidden layers of 128 units with ReLU, 90 % of the rows to train and 10 % to test, 8 splits, 64 functions to "
-    "predict with. WHVI takes the paper's 50,500 steps, and the weight of its KL rises over the first fifth of them; "
+    "Two hidden layers of 128 units with ReLU, 90 % of the rows to train and 10 % to test, 8 splits, 64 samples "
+    "of a prediction. WHVI takes the paper's 50,500 steps, and its KL weight rises over the first fifth of them; "
     "rivals take fewer steps, over which their rates fall to zero: MCD and MFG 20,200, NNG 10,100. Errors and "
     "densities are on the scale of the data."
 )
@@ -23,7 +23,7 @@ AUTHORS_TEXT = (
     "The metrics above are those of the predictive distribution: RMSE of its mean, and -log E[p(y | f)]. The authors' "
     "public code averages over functions last: RMSE over all functions, and E[-log p(y | f)]; neither can be lower."
 )
-COVERAGE_TEXT = "The paper has no such table. Intervals that are as wide as they should be hold 0.90."
+COVERAGE_TEXT = "The paper has no such table. Calibrated intervals contain 0.90."
 METHODS = ("whvi", "mcd", "mfg", "nng")
 METRICS = ("rmse", "mnll")
 COVERAGE = "coverage_90"

@@ -12,9 +12,9 @@ NAME = "uci-shallow"
 TITLE = "Regression on UCI data, one hidden layer"
 SOURCE = "Supplement, regression on shallow models"
 TEXT = (
-    "One hidden layer of 50 units, 100 for protein; all else as for two layers of 128, but for three things. WHVI "
-    "infers its scales like g: with one layer there are too few g to keep it from overfitting. MCD takes all 50,500 "
-    "steps, and NNG takes 40,400 at a tenth of its rate."
+    "One hidden layer of 50 units, 100 for protein; all other settings are those of two layers of 128, with "
+    "three exceptions. WHVI infers its scales like g: with one layer there are too few g to prevent overfitting. "
+    "MCD takes all 50,500 steps, and NNG takes 40,400 at a tenth of its rate."
 )
 SHAPES = [(1, width) for width in dict.fromkeys(map(printed.shallow_width, printed.REGRESSION_DATASETS))]
 

@@ -24,9 +24,9 @@ PAPER = (
     "which are 259 epochs, and predictions from 64 functions."
 )
 NORMALISATION = (
-    "Its tables name convolutions, poolings and linear maps, but no normalisation. Here VGG16 and ResNet-18 "
-    "have batch normalisation, as they do elsewhere. That of AlexNet has no parameters, so that the network "
-    "has as many as the paper says."
+    "Its tables list convolutions, poolings and linear layers, but no normalisation. Here VGG16 and ResNet-18 "
+    "have batch normalisation, as usual. That of AlexNet has no parameters, so the network has as many as the "
+    "paper says."
 )
 
 Runs = dict[str, dict[str, Record]]
