@@ -228,7 +228,7 @@ def test_layers_inside_of_bayesian_ones_are_not_touched() -> None:
         ({"init": "random"}, ArgumentError, "init must be"),
         ({"draws": "row"}, ArgumentError, "draws must be"),
         ({"relative_std": 0.0}, ArgumentError, "relative_std"),
-        ({"posterior": "nothing"}, ArgumentError, "'nothing' is not known"),
+        ({"posterior": "nothing"}, ArgumentError, "'nothing' is unknown"),
         ({"min_features": 0}, ArgumentError, "min_features"),
     ],
 )

@@ -180,9 +180,9 @@ def test_what_cannot_be_saved_says_what_to_do(tmp_path: Path) -> None:
     own = bayesianize(small(), rule=lambda name, module: MCDropout(module) if name == "0" else False).model
     function = bayesianize(small(), posterior=lambda mean: whvi.posterior.DiagonalGaussian(mean)).model
     cases: dict[str, Any] = {
-        "gave layers of its own .0.": own,
+        "created its own layers .0.": own,
         "posterior of this conversion is a function": function,
-        "save that part, model.0": nn.Sequential(bayesianize(small()).model),
+        "save model.0": nn.Sequential(bayesianize(small()).model),
         "whvi.save_adapter": whvi.adapt(small()).model,
     }
     for message, model in cases.items():

@@ -105,7 +105,7 @@ def test_features_are_saved_with_the_model(projection: str) -> None:
         ({"lengthscale": [1.0, 2.0]}, ShapeError, r"shape \(2,\); give one number, or one for each of 3 inputs"),
         ({"lengthscale": -1.0}, ArgumentError, "must be positive and finite"),
         ({"variance": 0.0}, ArgumentError, "must be positive and finite"),
-        ({"features": 7}, ArgumentError, "give an even number, got 7|so their number is even; got 7"),
+        ({"features": 7}, ArgumentError, "give an even number, got 7|so their number must be even, got 7"),
         ({"features": 0}, ArgumentError, "features must be at least 1, got 0"),
         ({"dtype": torch.int64}, DtypeError, "real floating-point"),
     ],

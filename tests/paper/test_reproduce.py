@@ -168,7 +168,7 @@ def test_absent_data_are_left_out_with_the_reason(terminal: Terminal, monkeypatc
     absent = small_jobs.make(small_jobs.double, 0, dataset="absent")
     use(monkeypatch, absent)
     assert terminal(NAME, *SEQUENTIAL) == 2
-    assert terminal.err.splitlines()[0] == "absent is left out: it is nowhere"
+    assert terminal.err.splitlines()[0] == "absent is skipped: it is nowhere"
     assert "no job has data" in terminal.err
     use(
         monkeypatch,
@@ -178,7 +178,7 @@ def test_absent_data_are_left_out_with_the_reason(terminal: Terminal, monkeypatc
     )
     assert terminal(NAME, *SEQUENTIAL) == 0
     assert "small: 2 computed, 0 were there, 0 failed" in terminal.out
-    assert "absent is left out: it is nowhere" in terminal.err
+    assert "absent is skipped: it is nowhere" in terminal.err
     Store(RECORDS).keep(absent, absent.inputs, [{"metrics": {}}], wall=0.0, cpu=0.0)
     assert terminal(NAME, *SEQUENTIAL) == 0  # what is done needs no data
     assert "small: 0 computed, 3 were there, 0 failed" in terminal.out

@@ -77,7 +77,7 @@ def test_trains_measures_and_goes_on(terminal: Terminal, monkeypatch: pytest.Mon
         ),
         (("simple-cnn", "--schedule", "nonsense"), "--schedule 'nonsense' is unknown; use one of: one-cycle"),
         (("simple-cnn", "--precision", "nonsense"), "--precision 'nonsense' is unknown; use one of: auto"),
-        (("simple-cnn", "--data", "nonsense"), "dataset 'nonsense' is not known; did you mean "),
+        (("simple-cnn", "--data", "nonsense"), "dataset 'nonsense' is unknown; did you mean "),
         (("simple-cnn", "--data", "yacht"), "yacht has no images; use one of: cifar10"),
         (("simple-cnn", "--epochs", "0"), "--epochs must be 1 or more, got 0"),
         (("simple-cnn", "--batch-size", "-1"), "--batch-size must be 1 or more, got -1"),

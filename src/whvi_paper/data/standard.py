@@ -56,7 +56,7 @@ def splits_of(name: str) -> int:
 def standard_split(name: str, index: int) -> StandardSplit:
     """A split of a set; DataError if its file is not there or is another one."""
     if name not in SHA256 or not 0 <= index < splits_of(name):
-        raise ArgumentError(f"split {index} of {name!r} is not known; sets are {', '.join(SHA256)}, splits from 0 on")
+        raise ArgumentError(f"split {index} of {name!r} is unknown; datasets are {', '.join(SHA256)}, splits from 0 on")
     with np.load(io.BytesIO(standard_file(name))) as arrays:
         x, y, test = arrays["X"], arrays["y"][:, 0], arrays[f"test_{index}"]
     train = np.setdiff1d(np.arange(len(x)), test)

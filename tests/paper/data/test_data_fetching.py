@@ -176,7 +176,7 @@ def cifar_archive(name: str) -> bytes:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("boson", "dataset 'boson' is not known; did you mean 'boston'"),
+        ("boson", "dataset 'boson' is unknown; did you mean 'boston'"),
         ("Yacht", "did you mean 'yacht'"),
         ("???", "whvi datasets list"),
     ],
@@ -187,7 +187,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(name: str, message: str) -
 
 
 def test_what_cannot_be_fetched_says_why(cache: Path) -> None:
-    with pytest.raises(ArgumentError, match="robot is computed"):
+    with pytest.raises(ArgumentError, match="robot is generated"):
         fetching.fetch(DATASETS["robot"])
     with pytest.raises(DataError, match=r"set WHVI_DATA to a folder with partial/drive_subset_2200.npz"):
         load("drive-2200")

@@ -96,7 +96,7 @@ def test_a_split_holds_each_row_once_and_another_file_is_refused(
 ) -> None:
     x, y = table(20)
     monkeypatch.setenv("WHVI_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"standard/yacht\.npz is no file; set WHVI_DATA"):
+    with pytest.raises(DataError, match=r"standard/yacht\.npz is not a file; set WHVI_DATA"):
         standard_split("yacht", 0)
     path = tmp_path / "standard" / "yacht.npz"
     path.parent.mkdir()
@@ -141,7 +141,7 @@ def test_without_the_splits_nothing_is_computed(
         with_data(jobs, store)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2  # yacht and concrete, once each
-    looked_for = f"yacht is left out: its splits are not there: {tmp_path}/standard/yacht.npz is no file; set WHVI_DATA"
+    looked_for = f"yacht is skipped: its splits are missing: {tmp_path}/standard/yacht.npz is not a file; set WHVI_DATA"
     assert lines[0].startswith(looked_for)
     monkeypatch.delenv("WHVI_DATA")
     with pytest.raises(DataError, match=r"standard/yacht\.npz of WHVI_DATA, which is not set; set WHVI_DATA to"):
