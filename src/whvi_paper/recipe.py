@@ -107,7 +107,7 @@ TERMS = Recipe(
         "low-rank": {"kl_warm_up": _WARM_UP},
     },
     {"mfg": 20_200},
-    in_classification=dict.fromkeys(_RICH, {"kl_warm_up": 0.9}),
+    in_classification={method: {"kl_warm_up": 0.9} for method in _RICH},
 )
 """Of WHVI with several terms or a grid, and its rivals: MC dropout has as many steps as WHVI."""
 

@@ -29,12 +29,13 @@ PLANS = {
 ZERO = 3**-0.5
 """The RMSE of W = 0, on average: the standard deviation of U(-1, 1)."""
 TEXT = (
-    "The smallest |Γ - S1 H G H S2| / D that was found for Γ with independent entries from U(-1, 1), by alternating "
-    "least squares in float64 from {starts} starts. The paper concludes from a bounded value that the precision does "
-    "not get worse with D. It is bounded because W = 0 has {zero:.3f} already: 3 D numbers face D² entries, so the "
-    "minimum rises to that value, and the share of the variance that W explains falls almost like 1 / D. Values above "
-    "that, such as the outliers that the paper mentions, are no minima. An error bound, which the paper announces: for "
-    "every Γ the minimum is at most √(1 - 1 / D) |Γ| / D, the mean over all signs S1 and S2 with the best g for each."
+    "The smallest |Γ - S1 H G H S2| / D that was found for Γ with independent entries from U(-1, 1), by "
+    "alternating least squares in float64 from {starts} starts. The paper concludes from a bounded value that "
+    "the precision does not get worse with D. The value is bounded because W = 0 already has {zero:.3f}: 3 D "
+    "numbers cannot fit D² entries, so the minimum rises to that value, and the fraction of the variance that W "
+    "explains falls almost like 1 / D. Values above it, such as the outliers that the paper mentions, are not "
+    "minima. An error bound, which the paper announces: for every Γ the minimum is at most √(1 - 1 / D) |Γ| / D, "
+    "the mean over all signs S1 and S2 with the best g for each."
 )
 
 

