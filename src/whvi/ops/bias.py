@@ -1,4 +1,4 @@
-"""A Gaussian bias with a draw of its own for every row, as a differentiable function."""
+"""A Gaussian bias with a separate draw for every row, as a differentiable function."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ def noisy_bias(y: Tensor, mean: Tensor, log_std: Tensor, seed: int | Tensor, off
 
     Args:
         y: (..., N) with any N >= 1; float32, float64, bfloat16 or float16 (the last two are computed in float32).
-        mean, log_std: (N,), of the dtype y is computed in or of y's own.
+        mean, log_std: (N,), of the compute dtype or the dtype of y.
         seed: an int, or an int64 scalar tensor from ``draw_seed``.
-        offset: place in the stream of the first number.
+        offset: index of the first number in the stream.
 
     The backward pass draws the noise again.
 
@@ -49,10 +49,10 @@ def noisy_bias(y: Tensor, mean: Tensor, log_std: Tensor, seed: int | Tensor, off
 
 
 def add_bias(y: Tensor, bias: Tensor | KernelNoise | None) -> Tensor:
-    """y plus a bias, in the dtype of y; the noise of one for each row is drawn in the kernel.
+    """y plus a bias, in the dtype of y; the kernel draws the noise of each row.
 
     Args:
-        y: (..., N), fresh from a product: it may be written to where no gradient is recorded.
+        y: (..., N), the result of a product: it may be overwritten if no gradient is recorded.
         bias: (..., N) or its noise, whose ``lead`` broadcasts against that of y; None for none.
     """
     if bias is None:
@@ -65,7 +65,7 @@ def add_bias(y: Tensor, bias: Tensor | KernelNoise | None) -> Tensor:
 
 
 def _explain(y: object, mean: object, log_std: object, seed: object) -> None:
-    """Raise the error that says which argument does not fit, if one does not."""
+    """Raise an error if an argument does not fit."""
     if not isinstance(y, Tensor):
         raise InputTypeError(f"y must be a torch.Tensor, got {type(y).__name__}; convert it with torch.as_tensor")
     if y.dtype not in FLOATING:
@@ -83,9 +83,9 @@ def _explain(y: object, mean: object, log_std: object, seed: object) -> None:
 
 
 class _NoisyBias(torch.autograd.Function):
-    """y, mean, log_std and seed, which may begin with common axes of groups, as the operator has them.
+    """y, mean, log_std and seed, which may have common leading axes of groups.
 
-    A derivative that may itself be differentiated is written in torch: nothing has to be derived by hand twice.
+    Derivatives that may be differentiated again are written in torch, so they need no second formula.
     """
 
     @staticmethod

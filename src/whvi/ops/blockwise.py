@@ -1,4 +1,5 @@
-"""Sums of chains for a backend whose kernels know blocks only: summands are laid out as blocks and added up afterwards.
+"""Sums of chains for a backend whose kernels support only blocks: summands are laid out as blocks and summed
+afterwards.
 
 Unlike the native kernel, this stores a result for each summand.
 """

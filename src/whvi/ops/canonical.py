@@ -1,4 +1,4 @@
-"""Backends that want the chain in canonical shape.
+"""Backends that need the chain in canonical shape.
 
 Operands are (R, B or 1, T or 1, C or 1, K or 1, D), the result is (R, B, K, D).
 """

@@ -19,12 +19,12 @@ def chain(x: Tensor, s1: Maybe, g: Tensor, s2: Maybe, *, scale: float | None = N
     Args:
         x: (..., D) with D an order (``fwht``); float32, float64, bfloat16 or float16.
         s1: (..., D) outer scales, or None for ones.
-        g: (..., D). For K blocks give x as (B, 1, D), s1 and s2 as (K, D), and g as (D), (K, D), (B, 1, D) or
+        g: (..., D). For K blocks pass x as (B, 1, D), s1 and s2 as (K, D), and g as (D), (K, D), (B, 1, D) or
             (B, K, D): shared, per block, per row, per row and block. The result is then (B, K, D).
         s2: (..., D) inner scales, or None for ones.
         scale: default 1 / D, two orthonormal transforms.
 
-    The parameters are of the dtype x is computed in (float64 for float64, else float32) or of x's own.
+    The parameters have the compute dtype (float64 for float64, otherwise float32) or the dtype of x.
     The backward pass recomputes from x: nothing of the size of x is stored.
 
     Law: chain(x, s1, g, s2) == s1 * fwht(g * fwht(s2 * x)) / D, in value and in gradients of any order.
@@ -44,9 +44,9 @@ def sum_of_chains(
     """``chain``, summed over the axes of terms and columns without a tensor for each.
 
     Args:
-        x, s1, g, s2: (..., T, C, K, D) with 1 where an operand is the same for all terms, columns or blocks.
+        x, s1, g, s2: (..., T, C, K, D), with size 1 if an operand is equal for all terms, columns or blocks.
         scale: default 1 / D.
-        summed: false for operands without these axes: one chain.
+        summed: False for operands without these axes: one chain.
 
     Law: equals ``chain(x, s1, g, s2).sum((-4, -3))``, of shape (..., K, D).
     """
@@ -82,8 +82,8 @@ def noisy_chain(
         x, s1, s2, scale: as in :func:`chain`.
         mean, log_std: (..., D).
         seed: an int, or an int64 scalar tensor from ``draw_seed`` (which works under vmap and torch.compile).
-        offset: place in the stream of the first number.
-        noise_shape: leading shape of eps; default that of the result: every row of every block has a draw of its own.
+        offset: index of the first number in the stream.
+        noise_shape: leading shape of eps; default that of the result: every row of every block has its own draw.
             (B, 1) for x of shape (B, 1, D) makes the blocks of a row share theirs.
 
     Law: noisy_chain(x, s1, mean, log_std, s2, seed, offset, noise_shape=shape)
@@ -163,7 +163,7 @@ _REFUSED = (RuntimeError, AttributeError, TypeError, IndexError, ZeroDivisionErr
 
 
 def _explain(x: object, scale: object, **operands: object) -> None:
-    """Raise the error that says which argument does not fit, if one does not."""
+    """Raise an error if an argument does not fit."""
     check_input("x", x)
     check_scale(scale)
     assert isinstance(x, Tensor)

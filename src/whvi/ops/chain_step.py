@@ -13,11 +13,11 @@ from whvi.ops.torch_private import forward_mode_active
 
 Maybe = Tensor | None
 Call = tuple[int, Shape, int, int, int, int, int, int, float]
-"""What a call of the operator has besides its tensors: offset, then as ``Layout`` from lead to varies, then scale."""
+"""The arguments of the operator besides its tensors: offset, the fields of ``Layout`` from lead to varies, scale."""
 
 
 def stacked_call(call: Call, batch: int) -> Call:
-    """``batch`` such calls at once, each operand with a further axis in front."""
+    """``batch`` calls at once, with one more leading axis on each operand."""
     offset, lead, groups, *rest = call
     return offset, (batch, *lead), batch * groups, *rest  # type: ignore[return-value]
 

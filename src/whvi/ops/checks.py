@@ -1,4 +1,4 @@
-"""What the operators ask of their inputs, and what they say when it is not so."""
+"""Checks of the inputs of operators, with their errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,12 +17,12 @@ FLOATING = (torch.float32, torch.float64, *HALF)
 
 
 def compute_dtype(storage: torch.dtype) -> torch.dtype:
-    """What a dtype is computed in: float64 for float64, float32 for the rest."""
+    """The compute dtype of a dtype: float64 for float64, otherwise float32."""
     return torch.float64 if storage == torch.float64 else torch.float32
 
 
 def widened(x: Tensor, operand: Any) -> Any:
-    """A parameter in x's own half precision is brought to float32, which x is computed in."""
+    """A half-precision parameter converted to float32, the compute dtype of x."""
     return operand.float() if x.dtype in HALF and operand is not None and operand.dtype == x.dtype else operand
 
 
@@ -50,7 +50,7 @@ def check_input(name: str, x: object) -> None:
 
 
 def check_out(x: Tensor, out: object) -> None:
-    """``out`` can hold the transform of ``x``: same shape, dtype, device, contiguous, and x itself or apart from it."""
+    """``out`` can store the transform of ``x``: same shape, dtype and device, contiguous, and x itself or disjoint."""
     if not isinstance(out, Tensor):
         raise InputTypeError(f"out must be a torch.Tensor, got {type(out).__name__}")
     if out.shape != x.shape:
@@ -104,7 +104,7 @@ def check_operand(name: str, operand: object, x: Tensor, *, of: str = "x") -> No
 
 
 def check_offset(offset: object) -> None:
-    """A place in the stream of normals."""
+    """An index in the stream of normals."""
     if not isinstance(offset, int | torch.SymInt) or isinstance(offset, bool):
         raise InputTypeError(f"offset must be an int, got {type(offset).__name__}")
     if not 0 <= offset < 2**62:

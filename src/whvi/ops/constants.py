@@ -1,4 +1,4 @@
-"""The numbers that define the counter-based normals: the one home of what every Python backend shares.
+"""The constants of the counter-based normals, shared by all Python backends.
 
 The native kernel keeps the same values in ``csrc/normal.h``; a test compares the two bit for bit.
 All floats are exact float32 values.

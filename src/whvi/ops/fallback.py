@@ -1,4 +1,4 @@
-"""The operators in pure torch, for every device that has no kernel of its own.
+"""The operators in pure torch, for every device without its own kernel.
 
 The transform is two matrix products, H_D = H_a kron H_b with a, b about sqrt(D): the fastest form torch offers. Where
 D = m 2^k, the factor of order m is in H_a.
@@ -91,7 +91,7 @@ def chain_backward(
     scale: float,
     needs: int,
 ) -> Gradients:
-    """Gradients of x, s1, g, s2, std; what bit i of ``needs`` does not ask for comes back empty."""
+    """Gradients of x, s1, g, s2, std; those not requested by bit i of ``needs`` are empty."""
     sampled, eps = _sampled(g, std, seed, offset, sizes)
     dy = dy[:, :, None, None].expand(-1, -1, sizes.terms, sizes.columns, -1, -1)
     inner = x.to(g.dtype) if s2 is None else s2 * x
@@ -137,7 +137,7 @@ def noisy_bias(y: Tensor, mean: Tensor, log_std: Tensor, seed: Tensor, offset: i
 
 
 def noisy_bias_backward(dy: Tensor, log_std: Tensor, seed: Tensor, offset: int, needs: int) -> tuple[Tensor, Tensor]:
-    """Gradients of mean and log_std; what bit i of ``needs`` does not ask for comes back empty.
+    """Gradients of mean and log_std; those not requested by bit i of ``needs`` are empty.
 
     Differentiable itself, to any order.
     """

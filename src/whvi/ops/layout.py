@@ -1,4 +1,4 @@
-"""From numpy broadcasting to what the kernels walk: R groups of B rows of K blocks of D elements, or of sums."""
+"""From numpy broadcasting to the loops of the kernels: R groups of B rows of K blocks of D elements, or of sums."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 
 
 class Layout(NamedTuple):
-    """How the broadcast leading axes of a call fall into groups, rows, terms, columns and blocks.
+    """How the broadcast leading axes of a call map to groups, rows, terms, columns and blocks.
 
     All operands differ from group to group. Bits 4i, 4i + 1, 4i + 2 and 4i + 3 of ``varies`` say whether operand i
     differs from row to row, from term to term, from column to column, and from block to block. The result is summed
@@ -28,7 +28,7 @@ class Layout(NamedTuple):
     blocks: int
     varies: int
     expand: int = 0
-    """Leading axes that all operands must be expanded over first, because they are too mixed for what kernels walk."""
+    """Leading axes over which all operands must be expanded first, because kernels cannot loop over them."""
 
 
 def plan(leads: Sequence[Shape | None], *, stack: bool, summed: bool = False) -> Layout:

@@ -1,4 +1,4 @@
-"""A linear map with independent Gaussian weights and bias, its outputs drawn in place of its weights."""
+"""A linear layer with independent Gaussian weights and bias, which draws outputs instead of weights."""
 
 from collections.abc import Sequence
 from math import prod
@@ -32,9 +32,9 @@ def local_linear(
         mean, log_std: M and log S, (out, in), of the dtype of x.
         bias_mean, bias_log_std: (out,).
         seed: int64 scalar, from ``draw_seed``.
-        offset, bias_offset: places in the stream of the first numbers of eps and eps'.
+        offset, bias_offset: indices of the first numbers of eps and eps' in the stream.
 
-    Wide layers cost what their passes over the weights cost: here there are as few as can be.
+    In wide layers the passes over the weights dominate; this makes as few as possible.
 
     Law: equals the same expression in torch, in value and in gradients of any order.
 

@@ -1,4 +1,4 @@
-"""A sum over many short vectors as one step of autograd: what the KL divergences of diagonal Gaussians are made of."""
+"""A sum over many short vectors as one step of autograd, for the KL divergences of diagonal Gaussians."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from whvi.ops.recording import record
 from whvi.ops.torch_private import watched
 
 _SHORT = 1 << 15
-"""Numbers of all means up to which the number of operations is what costs."""
+"""Up to this total size of all means, the number of operations dominates."""
 
 
 def moments(
@@ -24,8 +24,8 @@ def moments(
 ) -> Tensor:
     """Sum of ``square * m^2 + variance * exp(2 l) + log_std * l`` over the elements of all pairs, plus a constant.
 
-    A network has many short vectors, of which eager execution makes one operator and one node of autograd. Long ones
-    cost what passes over them cost: they are a node each, of as few passes as torch has.
+    A network has many short vectors, which in eager execution become one operator and one node of autograd. For long
+    ones the passes dominate: each is one node with as few passes as possible in torch.
 
     Args:
         means, log_stds: as many tensors each; the two of a pair have one shape, and all have one dtype, float32 or

@@ -1,4 +1,4 @@
-"""Finds and loads the native kernel, and tells which backend runs and why."""
+"""Loads the native kernel, and reports which backend runs and why."""
 
 import ctypes
 import warnings
@@ -11,7 +11,7 @@ import torch
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """What computes the transform on this machine; see :func:`kernel_info`."""
+    """The backend of the transform on this machine; see :func:`kernel_info`."""
 
     backend: str
     """"native" or "fallback"."""
@@ -22,13 +22,13 @@ class KernelInfo:
     threads: int
     torch: str
     triton: str | None
-    """Version of Triton, which serves CUDA tensors; None when it is not installed."""
+    """Version of Triton, the backend of CUDA tensors; None if it is not installed."""
     library: str | None
     """Path of the native library."""
 
 
 INTERFACE = b"whvi interface 2;"
-"""In each library that was built for the operators as they are now; to be changed with a schema, here and in csrc."""
+"""A marker in each library built for the current operators; change it with a schema, here and in csrc."""
 BUILD_ADVICE = """\
 For the kernel, have a C++17 compiler on PATH and torch >= 2.10 in this environment; then, in the checkout of whvi,
     pip install --no-build-isolation --no-deps --force-reinstall .    (or `make native` when .venv was made by make)"""
@@ -43,7 +43,7 @@ class _State:
 
 
 def load() -> None:
-    """Load ``_native*.so`` beside the package; without it warn once and leave the pure-torch operators in place."""
+    """Load ``_native*.so`` from the package; without it warn once and use the pure-torch operators."""
     package = Path(__file__).parent.parent
     candidates, note = sorted(package.glob("_native*.so")), package / "_no_native.txt"
     if not candidates:
@@ -74,12 +74,12 @@ def instruction_set() -> str | None:
 
 
 def use_instruction_set(name: str) -> bool:
-    """Switch the process to another instruction set (for tests and benchmarks); False when this machine lacks it."""
+    """Switch the process to another instruction set (for tests and benchmarks); False if this machine lacks it."""
     return _State.handle is not None and bool(_State.handle.whvi_use_isa(name.encode()))
 
 
 def triton_version() -> str | None:
-    """Installed version of Triton, None when it is absent."""
+    """Installed version of Triton, None if it is absent."""
     try:
         return metadata.version("triton")
     except metadata.PackageNotFoundError:

@@ -62,14 +62,14 @@ def seeds_from(key: int, shape: Sequence[int]) -> Tensor:
 @contextmanager
 @checked
 def seeded(seeds: Tensor, *, graphs: bool = False) -> Iterator[None]:
-    """Let ``draw_seed`` give these seeds, one after the other, for the length of a block in this thread.
+    """Make ``draw_seed`` return these seeds, one after the other, for a ``with`` block in this thread.
 
     Args:
         seeds: (n,), int64; one more draw than n raises ``SeedsExhausted``.
-        graphs: in graphs that are traced, too. Their seeds should be an argument of the graph, or each run of it has
-            the same. Else these draw from torch's generator all the same.
+        graphs: also in traced graphs. Their seeds should be an argument of the graph, or each run of it has
+            the same seeds. Otherwise graphs draw from torch's generator.
 
-    Under vmap each element has noise of its own: the noise it would have alone with its seeds.
+    Under vmap each element has its own noise: the noise that it has alone with its seeds.
 
     >>> with seeded(torch.tensor([7, 3])):
     ...     draw_seed(), draw_seed()
@@ -100,7 +100,7 @@ def as_seed(seed: int | Tensor, device: torch.device | None = None) -> Tensor:
 def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torch.dtype = torch.float32) -> Tensor:
     """Standard normals: the numbers ``offset``, ``offset + 1``, ... of stream ``seed`` in the given shape.
 
-    They do not depend on threads, instruction set, or how a batch is cut into calls.
+    They do not depend on threads, instruction set, or how a batch is split into calls.
 
     Law: normal(s, o, (m + n,)) == cat(normal(s, o, (m,)), normal(s, o + m, (n,))), bit for bit.
 
@@ -121,7 +121,7 @@ def normal(seed: int | Tensor, offset: int, shape: Sequence[int], *, dtype: torc
 
 
 class KernelNoise(NamedTuple):
-    """A Gaussian vector that is drawn where it is used, and never stored when a kernel can do it.
+    """A Gaussian vector that is drawn where it is used, and not stored if a kernel can draw it.
 
     Law: value() == mean + exp(log_std) * normal(seed, offset, (*lead, *mean.shape)).
     """
@@ -130,7 +130,7 @@ class KernelNoise(NamedTuple):
     log_std: Tensor
     seed: Tensor
     lead: tuple[int, ...]
-    """Leading shape of the noise; it broadcasts against that of what the vector meets."""
+    """Leading shape of the noise; it broadcasts against that of the other operands."""
     offset: int = 0
 
     def value(self) -> Tensor:
@@ -140,7 +140,7 @@ class KernelNoise(NamedTuple):
 
 
 def value_of(vector: Tensor | KernelNoise) -> Tensor:
-    """A vector that may still have to be drawn."""
+    """The value of a vector, drawn if it is noise."""
     return vector.value() if isinstance(vector, KernelNoise) else vector
 
 

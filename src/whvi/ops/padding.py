@@ -1,4 +1,4 @@
-"""Zeros up to a size that the transform takes."""
+"""Padding with zeros to a size that the transform supports."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""In which precision parameters are computed."""
+"""The compute precision of parameters."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -22,12 +22,12 @@ def autocast_is_on(kind: str) -> bool:
 
 
 def full_precision(like: Tensor) -> AbstractContextManager[object]:
-    """A block without autocast, for products that half precision would spoil."""
+    """A block without autocast, for products that need full precision."""
     kind = like.device.type
     active = autocast_is_on(kind)
     return torch.autocast(kind, enabled=False) if active else nullcontext()
 
 
 def wide(parameter: Tensor) -> Tensor:
-    """A parameter in the precision it is computed in: half precision becomes float32."""
+    """A parameter in its compute precision: half precision becomes float32."""
     return parameter.float() if parameter.dtype in (torch.bfloat16, torch.float16) else parameter

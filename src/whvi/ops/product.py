@@ -1,4 +1,4 @@
-"""The product of a structured layer: W(g) x + b, and the one place that decides how it runs."""
+"""The product of a structured layer, W(g) x + b, and the decision how it runs."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -17,7 +17,7 @@ from whvi.ops.recording import composed_backward, in_closed_graph, in_front, onl
 from whvi.ops.torch_private import forward_mode_active, transforms_active, watched
 
 Vector = Tensor | KernelNoise
-"""A vector, or the Gaussian that it is drawn from where it is used."""
+"""A vector, or the Gaussian from which it is drawn where it is used."""
 
 
 def product(
@@ -35,16 +35,17 @@ def product(
 
     Args:
         x, s1, s2: as for ``chain`` or, summed, as for ``sum_of_chains``.
-        g: (..., D), or the noise it is drawn from, whose ``lead`` includes the axes of terms, columns and blocks that
-            there are.
+        g: (..., D), or its noise, whose ``lead`` includes the existing axes of terms, columns and
+            blocks.
         bias: (..., features) or its noise; None for none.
-        stacked: the result of the chain has an axis of blocks, which are put side by side.
+        stacked: the result of the chain has an axis of blocks, which are concatenated.
         summed: operands have axes of terms, columns and blocks, and terms and columns are summed over; it is stacked.
         features: length to which the last axis is cut; default all of it.
 
-    Two ways lead to the same numbers. Where g and the bias are both noise, with a draw of the bias for each row, and
-    nothing but eager execution, vmap or a graph that is not differentiated goes on, the whole product is one operator
-    and one step of autograd: a small layer costs what its steps cost. Everywhere else it is the chain, then the bias.
+    There are two ways with equal results. If g and the bias are both noise, with a draw of the bias for each row, and
+    the call is in eager execution, under vmap or in a graph that is not differentiated, the whole product is one
+    operator and one step of autograd, because in small layers the steps dominate. Otherwise it is the chain, then the
+    bias.
 
     Law: equals ``add_bias(cut(chain(x, s1, g, s2)), bias)``, or that of ``sum_of_chains``, in value and in gradients of
     any order.
@@ -80,7 +81,7 @@ def cut(y: Tensor, stacked: bool, features: int | None) -> Tensor:
 def _one_step(
     x: Tensor, s1: Maybe, g: KernelNoise, s2: Maybe, bias: KernelNoise, stacked: bool, summed: bool
 ) -> "_Step | None":
-    """The product as one step of autograd, or None if it cannot be one."""
+    """The product as one step of autograd, or None if this is not possible."""
     mean, b = g.mean, bias.mean
     if not (x.dtype == mean.dtype == b.dtype and x.device == mean.device == b.device):
         return None
@@ -104,7 +105,7 @@ def _step(
     stacked: bool,
     summed: bool,
 ) -> "_Step | None":
-    """The step for operands of these shapes; a network meets few, again and again."""
+    """The step for operands of these shapes, cached, because a network has few shapes."""
     if bias_noise != x[: -4 if summed else -2 if stacked else -1]:
         return None
     leads = [None if shape is None else shape[:-1] for shape in (x, s1, mean, s2, log_std)]

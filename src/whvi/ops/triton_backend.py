@@ -136,7 +136,7 @@ def chain(x: Tensor, s1: Tensor | None, g: Tensor, s2: Tensor | None, std: Tenso
 def chain_backward(dy: Tensor, x: Tensor, s1: Tensor | None, g: Tensor, s2: Tensor | None, std: Tensor | None,
                    seed: Tensor | None, offset: int, rows: int, blocks: int, noise_blocks: int, repeats: int,
                    scale: float, needs: int) -> Gradients:  # fmt: skip
-    """Gradients of x, s1, g, s2, std; what bit i of ``needs`` does not ask for comes back empty."""
+    """Gradients of x, s1, g, s2, std; those not requested by bit i of ``needs`` are empty."""
     operands, parts = (x, s1, g, s2, std), list[Tensor | None]()
     wanted = [t if needs >> i & 1 else None for i, t in enumerate(operands)]
     if not _one_program(x):
