@@ -1,8 +1,8 @@
-"""Which rows of a pool to label next: what a label would tell, before it is there.
+"""Active learning: which rows of a pool to label next.
 
 BALD and predictive entropy are for any target that has an entropy here; variance reduction is for numbers with Gaussian
-noise. ``choose`` takes the rows with the highest scores, and for variance reduction one after the other, each in the
-light of those before it.
+noise. ``choose`` takes the rows with the highest scores; for variance reduction one after the other, given
+those before it.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from whvi.predictive.predict import functions_of, predict
 from whvi.rows import Inputs
 
 METHODS = ("bald", "entropy", "variance")
-"""What ``choose`` goes by."""
+"""Methods of ``choose``."""
 
 
 @checked
 def predictive_entropy(
     model: nn.Module, pool: Inputs, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
 ) -> Tensor:
-    """H[y | x] in nats, how uncertain the target of each row is for whatever reason: (N, ...) -> (N).
+    """H[y | x] in nats, the total uncertainty of the target of each row: (N, ...) -> (N).
 
-    It also asks for rows that are noise through and through, of which ``bald`` knows that a label would not help.
+    It also selects very noisy rows, whose labels do not help; ``bald`` does not.
 
     >>> import whvi
     >>> from whvi.likelihoods import Categorical
@@ -45,12 +45,12 @@ def predictive_entropy(
 def bald(
     model: nn.Module, pool: Inputs, *, likelihood: Likelihood | None = None, samples: int = 64, seed: int | None = None
 ) -> Tensor:
-    """I(y; f | x) = H[y | x] - E[H[y | x, f]] in nats, what a label tells about the function: (N, ...) -> (N).
+    """I(y; f | x) = H[y | x] - E[H[y | x, f]] in nats, the information of a label about the function: (N, ...) -> (N).
 
-    The score of Houlsby and others (2011), "Bayesian active learning by disagreement": high where each function is sure
-    of itself and they do not agree.
+    The score of Houlsby and others (2011), "Bayesian active learning by disagreement": high if each draw is certain
+    but draws disagree.
 
-    Law: 0 <= bald <= predictive_entropy for classes; 0 where all functions are the same.
+    Law: 0 <= bald <= predictive_entropy for classes; 0 if all draws are equal.
 
     >>> from whvi.likelihoods import Categorical
     >>> bald(nn.Linear(4, 3), torch.randn(2, 4), likelihood=Categorical(3)).tolist()  # one function
@@ -69,21 +69,22 @@ def variance_reduction(
     samples: int = 256,
     seed: int | None = None,
 ) -> Tensor:
-    """By how much a label of each row lowers the mean variance of the function at other rows: (N, ...) -> (N), float64.
+    """The reduction of the mean variance of the function at other rows by a label of each row: (N, ...) -> (N),
+    float64.
 
     mean over x' of cov(f(x'), f(x))² / (var f(x) + noise(x)), after Cohn (1996). Several outputs are labelled together,
     and the variance is their sum.
 
     Args:
         model: as for ``whvi.predict``.
-        pool: rows that could be labelled (N, ...).
+        pool: rows that can be labelled (N, ...).
         reference: rows where the function matters (M, ...); default the pool itself.
         likelihood: a ``Gaussian``; default ``model.likelihood``.
-        samples: functions S that covariances are taken of. Covariances of few are noisy: the score of an unrelated row
-            is about var f(x) / (var f(x) + noise) times a share 1 / S of the variance there is.
-        seed: of all draws; default a fresh one.
+        samples: number S of draws for covariances. With few draws covariances are noisy: the score of an unrelated row
+            is about var f(x) / (var f(x) + noise) times 1 / S of the variance.
+        seed: of all draws; default a new one.
 
-    Memory is that of S² numbers and one piece of rows, whatever N and M are.
+    Memory is that of S² numbers and one chunk of rows, whatever N and M are.
 
     Law: exact for Gaussian functions in the limit of many samples; 0 <= score <= mean variance of the function; the
     same for f + c; c² times as much for c f with noise c² as large.
@@ -116,17 +117,17 @@ def choose(
     samples: int | None = None,
     seed: int | None = None,
 ) -> Tensor:
-    """The rows of the pool to label next, best first: their numbers (count), int64.
+    """The rows of the pool to label next, best first: their indices (count), int64.
 
     Args:
         model: as for ``whvi.predict``.
-        pool: rows that could be labelled (N, ...).
-        count: how many.
-        method: "bald", "entropy" or "variance". The last chooses one row after the other: what the rows before it would
-            tell is known then, though not their labels. The first two score each row as if it were the only one, and
-            may choose many that tell the same; so choose few at a time.
+        pool: rows that can be labelled (N, ...).
+        count: number of rows.
+        method: "bald", "entropy" or "variance". The last chooses one row after the other and accounts for the
+            information of earlier rows, which does not depend on their labels. The first two score each row
+            independently, and may choose redundant rows, so choose few at a time.
         reference: for "variance", rows where the function matters; default the pool.
-        likelihood, samples, seed: as for the scores. "variance" holds what all functions say of the pool.
+        likelihood, samples, seed: as for the scores. "variance" stores the outputs of all draws for the pool.
 
     >>> import whvi
     >>> from whvi.likelihoods import Categorical
@@ -150,7 +151,7 @@ def choose(
 
 @checked
 def highest(scores: Tensor, count: int) -> Tensor:
-    """The numbers of the rows with the highest scores, best first, of equal ones the first: (N) -> (count), int64.
+    """The indices of the rows with the highest scores, best first, with ties in order: (N) -> (count), int64.
 
     >>> highest(torch.tensor([0.1, 0.7, 0.7, 0.3]), 2).tolist()
     [1, 2]

@@ -1,4 +1,4 @@
-"""Arguments of public functions, checked by their annotations: one place, and one wording, for all."""
+"""Checks of the arguments of public functions by their annotations, with uniform errors."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ _UNCHECKED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 class Kind(NamedTuple):
-    """What an annotation asks for."""
+    """The requirement of an annotation."""
 
     words: str
     """As in "must be an int"."""
@@ -92,7 +92,7 @@ def checked(target: Target) -> Target:
 
 
 def check(name: str, value: object, kind: Kind) -> None:
-    """Raise the error that says what is wrong with an argument, if anything is."""
+    """Raise an error if an argument is invalid."""
     if not kind.typed(value):
         how = "; convert it with torch.as_tensor" if _WORDS["Tensor"] in kind.words else ""
         raise InputTypeError(f"{name} must be {kind.words}, got {_in_short(value)}{how}")

@@ -1,10 +1,10 @@
-"""The command line: ``whvi doctor``, and what other packages add to it.
+"""The command line: ``whvi doctor``, and commands of other packages.
 
 A package adds commands with an entry point in the group ``whvi.commands``: a function that is called with the app.
 
 Needs the extra ``cli`` (typer and rich), which are imported when a command runs, so that ``main`` can say what to
-install. A package says itself what its commands need, by a ``MissingPackageError``. Exit codes: 0 all is well, 1 the
-command ran and has bad news, 2 a mistake in the call or in the installation.
+install. Packages report what their commands need by a ``MissingPackageError``. Exit codes: 0 success, 1 the
+command ran and found a problem, 2 an error in the call or in the installation.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def fail(message: str) -> NoReturn:
-    """Say what went wrong in one line and leave with exit code 2."""
+    """Print the error in one line and exit with code 2."""
     print("whvi:", "\n".join(map(printable, message.split("\n"))), file=sys.stderr)
     raise SystemExit(2)
 
@@ -88,7 +88,7 @@ def _place(info: "CommandInfo") -> int:
 
 
 def add_commands(app: "Typer") -> None:
-    """Commands of installed packages, such as whvi_tables and whvi_paper; one that does not load spoils no other."""
+    """Add commands of installed packages, such as whvi_tables; one that fails to load does not affect the others."""
     for entry in sorted(entry_points(group="whvi.commands"), key=lambda entry: entry.name):
         try:
             entry.load()(app)

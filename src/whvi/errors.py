@@ -10,19 +10,19 @@ class ShapeError(WhviError, ValueError):
 
 
 class DtypeError(WhviError, TypeError):
-    """A tensor has a dtype that the operation does not take."""
+    """A tensor has a dtype that the operation does not support."""
 
 
 class DeviceError(WhviError, ValueError):
-    """Tensors live on different devices, or on one without a backend."""
+    """Tensors are on different devices, or on one without a backend."""
 
 
 class ArgumentError(WhviError, ValueError):
-    """An argument that is not a tensor has a value out of its range."""
+    """An argument that is not a tensor has an invalid value."""
 
 
 class UnsupportedError(WhviError, RuntimeError):
-    """A combination of features that is known not to work, and would give wrong numbers if it were let through."""
+    """A combination of features that is not supported, and would give wrong results."""
 
 
 class InputTypeError(WhviError, TypeError):
@@ -34,8 +34,8 @@ class MissingPackageError(WhviError, ModuleNotFoundError):
 
 
 class CheckpointError(WhviError, ValueError):
-    """A checkpoint is missing, damaged, or not one that this whvi can read."""
+    """A checkpoint is missing, damaged, or not readable by this version."""
 
 
 class DivergenceError(WhviError, ArithmeticError):
-    """A computation left the finite numbers."""
+    """A computation gave NaN or infinite values."""

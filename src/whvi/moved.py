@@ -1,4 +1,4 @@
-"""Old import paths of public names: they give the same object, with a DeprecationWarning, for one release."""
+"""Old import paths of public names: the same objects, with a DeprecationWarning, for one release."""
 
 import warnings
 from collections.abc import Callable, Mapping

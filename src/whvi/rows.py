@@ -1,6 +1,6 @@
-"""Rows of what a model takes: a tensor, or several in a tuple (positional arguments) or a mapping (keywords).
+"""Rows of the inputs of a model: a tensor, or several in a tuple (positional arguments) or a mapping (keywords).
 
-Rows are the first axis of every tensor. What is no tensor (a flag, None) belongs to the call and has no rows.
+Rows are the first axis of every tensor. Other values (a flag, None) belong to the call and have no rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from whvi.errors import ArgumentError, DtypeError, InputTypeError, ShapeError
 Inputs: TypeAlias = Tensor | Sequence[Any] | Mapping[str, Any]
 """x: a tensor, or a tuple, list or mapping of tensors, which may be nested."""
 _CONSTANTS = (bool, int, float, str, type(None))
-"""What an argument of a model may be besides tensors."""
+"""Types of arguments of a model besides tensors."""
 _CHECKED = 1 << 18
 """Numbers that are checked at a time."""
 
@@ -25,7 +25,7 @@ def mapped(function: Callable[[Tensor], Any], x: Any, other: Callable[[Any], Any
     Args:
         function: of a tensor.
         x: mappings become dictionaries.
-        other: a function of what is no tensor; default it stays as it is.
+        other: a function of other values; default the identity.
 
     >>> mapped(len, {"tokens": torch.zeros(3, 7), "flag": True})
     {'tokens': 3, 'flag': True}
@@ -97,7 +97,7 @@ def joined(parts: Sequence[Inputs]) -> Any:
 
 
 def form(x: Inputs) -> Any:
-    """All that inputs are besides numbers and rows, to be compared: nesting, names, shapes, dtypes, flags."""
+    """The structure of inputs without values and rows, for comparisons: nesting, names, shapes, dtypes, flags."""
     return mapped(lambda tensor: (tuple(tensor.shape[1:]), str(tensor.dtype)), x)
 
 
@@ -112,7 +112,7 @@ def call(model: Callable[..., Any], x: Inputs) -> Any:
 
 
 def arguments(x: Inputs) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Positional and keyword arguments that x stands for."""
+    """The positional and keyword arguments in x."""
     if isinstance(x, Tensor):
         return (x,), {}
     return ((), x) if isinstance(x, Mapping) else (x, {})

@@ -1,4 +1,4 @@
-"""The one home of standardising: columns of mean 0 and variance 1, and the way back."""
+"""Standardising columns to mean 0 and variance 1, and the inverse."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Scaling:
-    """(values - mean) / scale for each column; a column that is constant has scale 1.
+    """(values - mean) / scale for each column; a constant column has scale 1.
 
     Law: of the rows it was made of, each column has weighted mean 0 and variance 1, or is 0.
     """
@@ -28,8 +28,8 @@ class Scaling:
         """That of a table (N, columns) whose rows have weights (N,); ArgumentError if a variance is no float64.
 
         Args:
-            weight: how many rows each counts for; default 1.
-            correction: what is taken from the number of rows in the variance's denominator, as in ``torch.std``.
+            weight: the weight of each row; default 1.
+            correction: subtracted from the number of rows in the denominator of the variance, as in ``torch.std``.
 
         >>> Scaling.of(np.array([[1.0, 7.0], [3.0, 7.0]]))
         Scaling(mean=array([2., 7.]), scale=array([1., 1.]))

@@ -1,4 +1,4 @@
-"""From the columns of a table to the matrix of an estimator: what each column is, and what is done with it."""
+"""From the columns of a table to the matrix of an estimator: the kind and encoding of each column."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -31,17 +31,17 @@ _KINDS = {kind.kind: kind for kind in (Number, Boolean, Date, Category, Dropped)
 
 
 class Matrix(NamedTuple):
-    """What an estimator takes."""
+    """The input of an estimator."""
 
     values: Array
     """(N, features), finite."""
     notes: dict[str, str]
-    """What was strange in a column, by its name."""
+    """Notes about unusual values, by name of column."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What was learned about the columns of a table.
+    """The learned encoding of the columns of a table.
 
     Law: matrix(frame).values is a function of the row, the same for any other rows around it.
 
@@ -57,12 +57,12 @@ class Columns:
 
     @classmethod
     def learn(cls, frame: DataFrame, drop: Collection[str] = (), comma: bool = False) -> "Columns":
-        """Look at the training rows.
+        """Learn from the training rows.
 
         Args:
             frame: the rows.
-            drop: names of the columns that the caller does not want.
-            comma: read ``1,234`` as 1.234, and ``1/2/2024`` as a day of February, where a column leaves that open.
+            drop: names of columns to drop.
+            comma: read ``1,234`` as 1.234, and ``1/2/2024`` as a day of February, if a column is ambiguous.
         """
         wanted = {name: values for name, values in frame.items() if name not in drop}
         dropped = {name: Dropped(name, "dropped by --drop") for name in frame.columns if name in drop}
@@ -70,7 +70,7 @@ class Columns:
         columns = cls(kinds)
         if not columns.features:
             reasons = "; ".join(f"{kind.name}: {kind.said}" for kind in kinds) or "there are no others"
-            raise ArgumentError(f"no column is left to predict from ({reasons:.300}); add columns that say something")
+            raise ArgumentError(f"no column is left to predict from ({reasons:.300}); add informative columns")
         return columns
 
     @property
@@ -84,12 +84,12 @@ class Columns:
         return tuple(feature for kind in self.kinds for feature in kind.features)
 
     def matrix(self, frame: DataFrame) -> Matrix:
-        """The numbers of new rows; columns that are not used may be absent, and others are ignored."""
+        """The matrix of new rows; unused columns may be missing, and other columns are ignored."""
         absent = [kind.name for kind in self.used if kind.name not in frame.columns]
         if absent:
             raise ArgumentError(
-                f"the table has no column {', '.join(map(repr, absent))}, which the model needs; add it, empty where "
-                "values are not known"
+                f"the table has no column {', '.join(map(repr, absent))}, which the model needs; add it, empty if "
+                "values are unknown"
             )
         encoded = {kind.name: kind.encode(frame[kind.name]) for kind in self.used}
         notes = {name: part.note for name, part in encoded.items() if part.note}
@@ -116,7 +116,7 @@ class Columns:
 
 
 def learn_kind(name: str, values: Series, comma: bool = False) -> Kind:
-    """What a column is, by its training rows; ``comma`` as for ``Columns.learn``."""
+    """The kind of a column, from its training rows; ``comma`` as for ``Columns.learn``."""
     present = texts(values).dropna()
     distinct = present.nunique()
     if distinct == 0:
@@ -129,12 +129,12 @@ def learn_kind(name: str, values: Series, comma: bool = False) -> Kind:
         return Dropped(name, "no finite values")
     if style := learn_style(values, comma):
         counts = distinct == len(values) and _called_identifier(name)
-        dropped = Dropped(name, "an identifier: each row has its own")
+        dropped = Dropped(name, "an identifier: different in each row")
         return dropped if counts else Number.learn(name, values, **style._asdict())
     if date_style := learn_date_style(values, comma):
         return Date.learn(name, values, **date_style._asdict())
     if distinct > MOST_CATEGORIES or 2 * distinct > len(present):
-        return Dropped(name, f"{distinct:,} different texts in {len(present):,} rows, too many for categories")
+        return Dropped(name, f"{distinct:,} distinct texts in {len(present):,} rows, too many for categories")
     return Category.learn(name, values)
 
 

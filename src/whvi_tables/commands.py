@@ -1,4 +1,4 @@
-"""``whvi fit`` and ``whvi predict``: they parse, call the functions that do the work, and say what happened."""
+"""``whvi fit`` and ``whvi predict``: they parse arguments, call functions, and report results."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 PACKAGES = ("jinja2", "matplotlib", "pandas", "pyarrow", "sklearn")
 BAD_NEWS = 1
-"""Exit code of a command that ran and has bad news."""
+"""Exit code of a command that ran and found a problem."""
 INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -133,13 +133,13 @@ def predict(
 
 
 def tell(console: "Console", text: str) -> None:
-    """Print a sentence as it is, whatever a table has for names."""
+    """Print a sentence verbatim, whatever names a table has."""
     console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def friendly() -> Iterator[None]:
-    """Ctrl-C and packages that are not there in one line each; other mistakes are told by ``whvi.cli.main``."""
+    """Report Ctrl-C and missing packages in one line each; ``whvi.cli.main`` reports other errors."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""How the dates of a column are written: decided by the whole column, said where in doubt, and kept with the model."""
+"""The date format of a column: chosen by the whole column, reported if ambiguous, and saved with the model."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ FORMS = {
     "12-31-2024": "%m-%d-%Y",
     "31-12-2024": "%d-%m-%Y",
 }
-"""Ways to write a date, by an example; a time may follow each."""
+"""Date formats, by an example; a time may follow each."""
 TWINS = {"12/31/2024": "31/12/2024", "12-31-2024": "31-12-2024"}
 """Month first, and day first."""
 _DATE = r"\d{1,4}[./-]\d{1,2}(?:[./-]\d{1,4})?(?:[ T].*)?"
@@ -26,15 +26,15 @@ _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*(?:([AaPp])\.?[Mm]\.?)?"
 
 
 class DateStyle(NamedTuple):
-    """How the dates of a column are written."""
+    """The date format of a column."""
 
     form: str = ISO
     doubt: str = ""
-    """A date that may be read in two ways, and how it is."""
+    """An ambiguous date, and how it is read."""
 
     @property
     def said(self) -> str:
-        """For people; "" where there is nothing to say."""
+        """A note for the user; "" if there is none."""
         form = f"written as {self.form}" if self.form != ISO else ""
         return ", ".join(part for part in (form, self.doubt) if part)
 
@@ -56,7 +56,7 @@ class DateStyle(NamedTuple):
 
 
 def learn_date_style(values: Series, comma: bool = False) -> DateStyle | None:
-    """The style that reads the most of a column, or None if none reads nine tenths of it.
+    """The format that reads most of a column, or None if none reads nine tenths of it.
 
     Args:
         comma: prefer the day before the month where both read as many, as where commas stand before decimals.

@@ -1,4 +1,4 @@
-"""The fields of a column as texts and plain numbers, and which of them are missing."""
+"""The fields of a column as texts and numbers, and which of them are missing."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ MOST_NUMBERS = 0.9
 """A text that is a number, or a date, in this share of its values is one, with the others missing."""
 TRUTH = {"true": 1.0, "false": 0.0}
 ABSENT = frozenset(["NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"])
-"""Texts that say that there is no value."""
+"""Texts that mean a missing value."""
 
 
 def texts(values: Series) -> Series:

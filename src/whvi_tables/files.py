@@ -1,4 +1,4 @@
-"""What kind of table a file holds, by the end of its name."""
+"""The type of a table file, by its suffix."""
 
 from collections.abc import Iterable
 from pathlib import Path

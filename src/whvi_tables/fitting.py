@@ -22,7 +22,7 @@ ESTIMATORS = {Task.REGRESSION: WHVIRegressor, Task.CLASSIFICATION: WHVIClassifie
 
 @dataclass(frozen=True)
 class Model:
-    """What predicts new rows."""
+    """A model that predicts new rows."""
 
     task: Task
     target: str
@@ -32,7 +32,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model, and what is to be told about it."""
+    """A model, and facts about it for the report."""
 
     model: Model
     reason: str
@@ -43,17 +43,17 @@ class Fitted:
     rows: int
     """In the table."""
     without_target: int
-    """Rows that were left out."""
+    """Dropped rows."""
     notes: tuple[str, ...]
     """How the file was read."""
 
 
 def fit_table(table: Table, settings: Settings, say: Callable[[str], None], progress: bool = False) -> Fitted:
-    """Fit a model to a part of the rows that have a target, and judge it on the others.
+    """Fit a model to a part of the rows with a target, and evaluate it on the others.
 
     Args:
-        say: called with each sentence that a person should read.
-        progress: show a bar on standard error.
+        say: called with each sentence for the user.
+        progress: show a progress bar on standard error.
     """
     name, frame = settings.target, table.frame
     check_names(frame, settings)
@@ -103,7 +103,7 @@ def tell_columns(columns: Columns, say: Callable[[str], None]) -> None:
 
 
 def check_names(frame: DataFrame, settings: Settings) -> None:
-    """Raise the ArgumentError of a target or of a column to drop that is not there."""
+    """Raise an ArgumentError if the target or a column to drop does not exist."""
     there = ", ".join(map(repr, frame.columns))
     if settings.target not in frame.columns:
         raise ArgumentError(f"the table has no column {settings.target!r} to predict; it has {there:.300}")

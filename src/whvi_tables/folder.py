@@ -1,8 +1,8 @@
-"""A model as a folder: the estimator by its own checkpoint, what is known of the columns, metrics, and the report.
+"""A model as a folder: the estimator's checkpoint, the encoding of the columns, metrics, and the report.
 
 A manifest binds them all: see ``whvi.io.folder``, which also says how one model takes the place of another.
 
-Law: the folder is there whole, or as it was before; a crash can leave a folder with a dot and ``.tmp`` in its name.
+Law: the folder is complete or unchanged; a crash can leave a folder with a dot and ``.tmp`` in its name.
 """
 
 import json
@@ -43,7 +43,7 @@ def check_free(folder: Path, force: bool) -> None:
 def save(fitted: Fitted, folder: Path, force: bool = False) -> Callable[[str], None]:
     """Write a model folder, in place of another model only with ``force``; an OSError is one of ``folder``.
 
-    The result writes the text of the report into it, which may be drawn later: a model does not wait for its pictures.
+    The result is a function that adds the report later, so that the model is saved before the plots are made.
     """
     check_free(folder, force)
     try:
@@ -69,7 +69,7 @@ def _save(fitted: Fitted, place: Path, force: bool) -> bytes:
 
 
 def load(folder: Path) -> Model:
-    """The model of a folder; CheckpointError says what is wrong with it."""
+    """Load the model of a folder; raises a CheckpointError if it is invalid."""
     return sealed.read(folder, _load)
 
 
@@ -111,7 +111,7 @@ def _load(folder: Path) -> Model:
 
 
 def metrics(fitted: Fitted) -> dict[str, Any]:
-    """What the report says in numbers, with None for one that is not finite: JSON has no place for it."""
+    """The metrics of the report, with None for values that are not finite, which JSON cannot represent."""
     found = fitted.judgement.metrics
 
     def finite(value: float | None) -> float | None:
@@ -147,5 +147,5 @@ def _check(path: Path, found: Any, seal: str | None) -> int:
     if manifest.digest(canonical.dump(found)) != seal:
         raise CheckpointError(f"{path} is damaged: its sha256 differs from the stated one; {ADVICE}")
     if version not in (WITHOUT_MANIFEST, VERSION):
-        raise CheckpointError(f"{path} is of version {version!r:.20}, which is none of whvi; {ADVICE}")
+        raise CheckpointError(f"{path} has the unknown version {version!r:.20}; {ADVICE}")
     return int(version)

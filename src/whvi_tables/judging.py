@@ -16,8 +16,8 @@ LEVELS = np.linspace(0.05, 0.95, 19)
 """Of the quantiles whose calibration is shown."""
 BINS = 10
 """Of confidence, whose calibration is shown."""
-MNLL = "mean of minus the log of the truth's density, in nats"
-CRPS = "how far the predicted distribution is from the truth, in the target's unit; here of a normal distribution"
+MNLL = "mean negative log density of the target, in nats"
+CRPS = "distance of the predicted distribution from the target, in its unit; here of a normal distribution"
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,19 @@ class Metric:
     value: float
     baseline: float | None
     goal: str
-    """What is better: "low", "high", or "" where that depends on another metric."""
+    """Which value is better: "low", "high", or "" if this depends on another metric."""
     note: str
     style: str = ".4g"
 
     @property
     def wins(self) -> bool | None:
-        """Whether it is better than the baseline; None where that says nothing."""
+        """Whether it is better than the baseline; None if the comparison has no meaning."""
         if self.baseline is None or not self.goal:
             return None
         return self.value < self.baseline if self.goal == "low" else self.value > self.baseline
 
     def shown(self, value: float | None) -> str:
-        """A value of this metric as people read it."""
+        """A value of this metric as text."""
         return "" if value is None else f"{value:{self.style}}".replace("%", " %")
 
 
@@ -61,16 +61,16 @@ class Numbers:
     log_prob: Array
     """Log predictive density of the truth."""
     learned: Array
-    """Targets of the rows that the model learned from."""
+    """Targets of the training rows."""
 
     @cached_property
     def observed(self) -> Array:
-        """Share of the truths below each quantile: (levels)."""
+        """Fraction of targets below each quantile: (levels)."""
         return np.asarray((self.y[:, None] <= self.quantiles).mean(0))
 
     @property
     def hits(self) -> NDArray[np.bool_]:
-        """Which intervals hold the truth."""
+        """Which intervals contain the target."""
         return (self.low <= self.y) & (self.y <= self.high)
 
     @cached_property
@@ -92,7 +92,7 @@ class Numbers:
                 "R²",
                 *pair(_explained, (mean, y), (centre, y)),
                 "high",
-                "share of the variance that is explained",
+                "fraction of explained variance",
                 ".3f",
             ),
             Metric("MNLL", -float(self.log_prob.mean()), _normal_mnll(centre, spread, y), "low", MNLL, ".3f"),
@@ -101,14 +101,14 @@ class Numbers:
                 f"coverage of {share} intervals",
                 *pair(coverage, (low, high, y), (bottom, top, y)),
                 "",
-                f"share of truths in their interval; {share} is right",
+                f"fraction of targets in their interval; {share} is ideal",
                 ".1%",
             ),
             Metric(
                 f"width of {share} intervals",
                 *pair(interval_width, (low, high), (bottom, top)),
                 "",
-                "mean; narrow is better if the coverage is right",
+                "mean; narrower is better if the coverage is right",
             ),
         ]
 
@@ -157,8 +157,10 @@ class Classes:
 
         right = [1.0 - value for value in pair(error_rate)]
         return [
-            Metric("accuracy", right[0], right[1], "high", "share of rows whose most probable class is true", ".1%"),
-            Metric("MNLL", *pair(_class_mnll), "low", "mean of minus the log of the true class's probability", ".3f"),
+            Metric(
+                "accuracy", right[0], right[1], "high", "fraction of rows whose most probable class is correct", ".1%"
+            ),
+            Metric("MNLL", *pair(_class_mnll), "low", "mean negative log probability of the true class", ".3f"),
             Metric(
                 "Brier score", *pair(brier), "low", "mean squared distance of the probabilities from the truth", ".3f"
             ),

@@ -1,4 +1,4 @@
-"""What a column can be, and how each kind becomes numbers.
+"""The kinds of columns, and their encodings.
 
 A kind is learned from the training rows and is then a plain value: names and numbers that JSON can hold. That is why
 it is not a ColumnTransformer of scikit-learn, whose fitted state can only be restored by pickle or by fitting again to
@@ -47,14 +47,14 @@ class Kind(ABC):
     @property
     @abstractmethod
     def said(self) -> str:
-        """What is done with it, for people."""
+        """Its encoding, as text for the user."""
 
     @abstractmethod
     def encode(self, values: Series) -> Encoded:
         """The numbers of new rows."""
 
     def absent(self, values: Series) -> NDArray[np.bool_]:
-        """Which rows are taken as missing: (N)."""
+        """Which rows are treated as missing: (N)."""
         return np.asarray(texts(values).isna())
 
 
@@ -82,7 +82,7 @@ class Dropped(Kind):
 
 @dataclass(frozen=True)
 class Measured(Kind):
-    """A value on a scale: itself, the median where it is missing, and a mark of that if one was when learned."""
+    """A number: itself, the median if it is missing, and an indicator if training rows had missing values."""
 
     median: float
     missing: bool
@@ -148,7 +148,7 @@ class Measured(Kind):
     def _note(self, values: Series, absent: NDArray[np.bool_]) -> str:
         strange = texts(values[absent]).dropna()
         if len(strange):
-            return f"{len(strange)} not a {self.kind}, such as {strange.iloc[0][:40]!r}: taken as missing"
+            return f"{len(strange)} not a {self.kind}, such as {strange.iloc[0][:40]!r}: treated as missing"
         if absent.any() and not self.missing:
             return f"{int(absent.sum())} missing: {self.shown_median}"
         return ""
@@ -205,7 +205,7 @@ class Date(Measured):
     @property
     def used(self) -> str:
         """What becomes of it."""
-        return "years, place in the year and in the week"
+        return "years, position in the year and in the week"
 
     def read(self, values: Series) -> Array:
         """Days since 1970-01-01, or NaN."""

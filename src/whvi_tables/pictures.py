@@ -64,18 +64,18 @@ def _of_numbers(found: Numbers, target: str) -> list[Picture]:
     return [
         _picture(
             "Predictions against truth",
-            f"{rows}: the predicted mean and its {share} interval. On the dashed line it is exactly right.",
+            f"{rows}: the predicted mean and its {share} interval. On the dashed line the prediction is exact.",
             against,
         ),
         _picture(
             "Calibration",
-            "How many truths lie below a predicted quantile. Below the line at the left, or above it at the right, "
+            "Fraction of targets below each predicted quantile. Below the line at the left, or above it at the right, "
             "intervals are too wide; the other way they are too narrow.",
             calibration,
         ),
         _picture(
             "Uncertainty",
-            "Does the model know where it is wrong? Error against the stated standard deviation; if it does, about 68 %"
+            "Does the model know where it is wrong? Error against predicted standard deviation; if it does, about 68 %"
             " of the rows lie below the dashed line, and 95 % below the dotted one.",
             lambda axis: _uncertainty(axis, found),
         ),
@@ -90,12 +90,12 @@ def _of_classes(found: Classes) -> list[Picture]:
         ),
         _picture(
             "Calibration",
-            "Accuracy against stated confidence: on the dashed line, 80 % sure is right in 80 of 100 rows.",
+            "Accuracy against confidence: on the dashed line, a confidence of 80 % is correct in 80 of 100 rows.",
             lambda axis: plots.plot_reliability(reliability(given, labels, BINS), axis=axis),
         ),
         _picture(
             "Uncertainty",
-            "Does the model know where it is wrong? Rows that are wrong should have a larger entropy.",
+            "Does the model know where it is wrong? Wrong rows should have a larger entropy.",
             lambda axis: _entropies(axis, found),
         ),
     ]
@@ -172,14 +172,14 @@ def _learning(axis: Axes, history: History) -> None:
     axis.plot(step, bound, color="C0", linewidth=1.8, label="lower bound (ELBO)")
     axis.set_ylim(*_window(bound))
     axis.grid(alpha=0.6)
-    axis.set(xlabel="step", ylabel="lower bound (ELBO), nats")
+    axis.set(xlabel="step", ylabel="ELBO, nats")
     looks = np.asarray(history["validation_mnll"], dtype=np.float64)
     seen = np.isfinite(looks)
     if seen.any():
         other = axis.twinx()
         other.plot(step[seen], looks[seen], color="C1", linewidth=1.8, label="validation MNLL")
         other.set_ylim(*_window(looks[seen]))
-        other.set_ylabel("validation MNLL, nats a row")
+        other.set_ylabel("validation MNLL, nats per row")
         lines = [axis.lines[0], other.lines[0]]
         axis.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
@@ -187,7 +187,7 @@ def _learning(axis: Axes, history: History) -> None:
 def _learning_words(history: History) -> str:
     looked = np.isfinite(np.asarray(history["validation_mnll"], dtype=np.float64)).any()
     best = " The kept model is that of the lowest validation MNLL." if looked else ""
-    return f"A curve that is still rising at the end asks for more --steps.{best}"
+    return f"A curve that is still rising at the end needs more --steps.{best}"
 
 
 def _window(values: np.typing.NDArray[np.float64]) -> tuple[float, float]:

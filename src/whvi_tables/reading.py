@@ -92,7 +92,7 @@ def _read_text(path: Path) -> Table:
         raise ArgumentError(f"{path} is not a table: {' '.join(str(error).split())}; fix that line") from error
     if encoding == "utf-8-sig":
         return table
-    note = f"its text is in {encoding}, as it is not UTF-8; save it as that if letters are wrong"
+    note = f"its text is in {encoding}, not UTF-8; save it as UTF-8 if characters are wrong"
     return table._replace(notes=(note, *table.notes))
 
 
@@ -130,7 +130,7 @@ def _parsed(path: Path, encoding: str) -> Table:
     head, body = parse(nrows=1).iloc[0], parse(low_memory=False, na_values=[""]).iloc[1:]
     names = [_name(name, place) for place, name in enumerate(head, 1)]
     usual = separator in (None, ",", "\t" if kind_of(path)[0] == TSV else ",")
-    notes = () if usual else (f"fields stand between {SEPARATORS[str(separator)]}",)
+    notes = () if usual else (f"fields are separated by {SEPARATORS[str(separator)]}",)
     return Table(body.set_axis(names, axis="columns"), notes, comma=separator == ";")
 
 

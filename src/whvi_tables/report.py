@@ -1,4 +1,4 @@
-"""What was learned from a table, as one page of HTML that needs nothing but itself."""
+"""The report of a model, as one self-contained HTML page."""
 
 import platform
 from dataclasses import asdict
@@ -51,20 +51,24 @@ def page(fitted: Fitted, settings: Settings, source: str) -> str:
 def headline(found: Judgement) -> str:
     """The result in two sentences.
 
-    They say so, too, when the model is no better than the baseline.
+    They say so if the model is not better than the baseline.
     """
     first = found.metrics[0]
     value, baseline = first.shown(first.value), first.shown(first.baseline)
     if isinstance(found, Classes):
-        rule = "always saying the most frequent class"
-        told = f"{value} of the rows are right, against {baseline} for {rule}."
+        rule = "always predicting the most frequent class"
+        told = f"{value} of the rows are correct, against {baseline} for {rule}."
         score = found.metrics[1]
         rest = f"The true class had a probability of {np.exp(-score.value):.0%} (geometric mean)."
     else:
-        rule = "always saying the mean"
+        rule = "always predicting the mean"
         told = f"The typical error (RMSE) is {value}, against {baseline} for {rule}."
-        rest = f"The {100 * found.level:g} % intervals hold {found.hits.mean():.1%} of the truths."
-    verdict = "" if first.wins else f" That is no better than {rule}: the columns may say little about the target."
+        rest = f"The {100 * found.level:g} % intervals contain {found.hits.mean():.1%} of the targets."
+    verdict = (
+        ""
+        if first.wins
+        else f" This is not better than {rule}: the columns may have little information about the target."
+    )
     return f"{told}{verdict} {rest}".replace("%", " %").replace("  %", " %")
 
 
@@ -113,7 +117,7 @@ def _settings(fitted: Fitted, settings: Settings) -> dict[str, Any]:
     """What was asked for, and what the estimator made of it."""
     asked = {name: value for name, value in asdict(settings).items() if value not in (None, ())}
     given = fitted.model.estimator.get_params()
-    dropped = {"rows without a target, left out": fitted.without_target} if fitted.without_target else {}
+    dropped = {"rows without a target, dropped": fitted.without_target} if fitted.without_target else {}
     return {**asked, "task": f"{fitted.model.task} ({fitted.reason})", **dropped, **given}
 
 

@@ -1,4 +1,4 @@
-"""How a table is to be fitted: from the command line, and from a file in TOML for what is not said there."""
+"""The settings of a fit: from the command line, and from a TOML file for options that are not given there."""
 
 import tomllib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from whvi_tables.task import Task
 
 @dataclass(frozen=True)
 class Settings:
-    """All that ``whvi fit`` can be told, by the names of its options and of the keys in a file."""
+    """All settings of ``whvi fit``, by the names of its options and of the keys in a file."""
 
     target: str
     task: Task | None = None
@@ -22,7 +22,7 @@ class Settings:
     test_share: float = 0.2
     drop: tuple[str, ...] = ()
     steps: int | None = None
-    """None, here and below, for what the estimator takes by itself."""
+    """None, here and below, for the default of the estimator."""
     hidden: tuple[int, ...] | None = None
     seed: int = 0
     level: float = 0.9
@@ -95,7 +95,7 @@ def _truth(value: Any, place: str) -> bool:
 
 def _whole(value: Any, place: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise _wrong(place, "a whole number from 1 up", value)
+        raise _wrong(place, "a whole number of at least 1", value)
     return value
 
 

@@ -1,6 +1,6 @@
-"""How the numbers of a column are written: the marks between thousands and before decimals, and a unit.
+"""The number format of a column: thousands separator, decimal mark and unit.
 
-It is decided by the whole column, said where two ways of reading fit, and kept with the model, so that the numbers of
+It is chosen by the whole column, reported if two formats fit, and saved with the model, so that the numbers of
 new rows are read in the same way.
 """
 
@@ -24,7 +24,7 @@ FORMS = {
     "1.234,5": (".", ","),
     "1 234,5": (" ", ","),
 }
-"""Ways to write a number, by an example: the marks between thousands and before decimals."""
+"""Number formats, by an example: thousands separator and decimal mark."""
 PERCENT = "%"
 _UNIT = r"(%|[$¢£¥฿₠-⃀]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR)\b)"
 _SAME = {"\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2019": "'", "\u2212": "-"}
@@ -34,17 +34,17 @@ _DOUBTFUL = r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+"
 
 
 class Style(NamedTuple):
-    """How the numbers of a column are written."""
+    """The number format of a column."""
 
     form: str = PLAIN
     unit: str = ""
     """What stands before or after a number, such as $; % stands at each of them."""
     doubt: str = ""
-    """A number that may be read in two ways, and how it is."""
+    """An ambiguous number, and how it is read."""
 
     @property
     def said(self) -> str:
-        """For people; "" where there is nothing to say."""
+        """A note for the user; "" if there is none."""
         form = f"written as {self.form}" if self.form != PLAIN else ""
         unit = "12 % is 12" if self.unit == PERCENT else f"in {self.unit}" if self.unit else ""
         return ", ".join(part for part in (form, unit, self.doubt) if part)
@@ -63,7 +63,7 @@ class Style(NamedTuple):
 
 
 def learn_style(values: Series, comma: bool = False) -> Style | None:
-    """The style that reads the most of a column, or None if none reads nine tenths of it.
+    """The format that reads most of a column, or None if none reads nine tenths of it.
 
     Args:
         comma: prefer a comma before decimals where two styles read as many.

@@ -1,4 +1,4 @@
-"""What is to be predicted: a number or a class, guessed from the target, and the rows that judge it."""
+"""The task, regression or classification, guessed from the target, and the held-out rows."""
 
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -92,15 +92,15 @@ def guess_task(labels: Series, found: NDArray[np.float64]) -> tuple[Task, str]:
     if set(labels.str.lower()) <= TRUTH.keys():
         return Task.CLASSIFICATION, "true or false"
     if np.isnan(found).mean() > 0.1:
-        return Task.CLASSIFICATION, f"texts, {distinct:,} different ones"
+        return Task.CLASSIFICATION, f"texts, {distinct:,} distinct values"
     whole = not np.isnan(found).any() and bool((found == np.round(found)).all())
     if whole and (distinct == 2 or distinct <= min(MOST_CLASSES, len(labels) // 10)):
-        return Task.CLASSIFICATION, f"whole numbers, only {distinct} different ones"
-    return Task.REGRESSION, f"numbers, {distinct:,} different ones"
+        return Task.CLASSIFICATION, f"whole numbers, only {distinct} distinct values"
+    return Task.REGRESSION, f"numbers, {distinct:,} distinct values"
 
 
 def held_out(target: Target, share: float, seed: int) -> NDArray[np.bool_]:
-    """Which rows judge the model: a random ``share`` of them, of each class alike; (N).
+    """Which rows are held out: a random ``share``, the same for each class; (N).
 
     Law: every class has a row that is not held out, and two of these rows differ.
     """
@@ -118,7 +118,7 @@ def held_out(target: Target, share: float, seed: int) -> NDArray[np.bool_]:
     learned = target.values[~held]
     if (learned == learned[0]).all():
         raise ArgumentError(
-            f"the target is {learned[0]} in all {len(learned)} rows to learn from, as the others were held out; "
+            f"the target is {learned[0]} in all {len(learned)} training rows, because the others were held out; "
             "choose another --seed or --test-share, or give more rows"
         )
     return held

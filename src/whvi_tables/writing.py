@@ -63,5 +63,5 @@ def check_writable(path: Path) -> None:
         above = next(parent for parent in path.absolute().parents if parent.exists())
         TemporaryDirectory(dir=above).cleanup()  # rights alone do not tell: a disk may be for reading only
     except OSError as error:
-        place = f"{above} is no folder to write in: {error.strerror}" if above != path else error.strerror
+        place = f"{above} is not a folder that can be written: {error.strerror}" if above != path else error.strerror
         raise ArgumentError(f"{path} cannot be written ({place}); choose another --out") from error

@@ -143,7 +143,7 @@ def test_config_and_options(run: Run, tables: Path) -> None:
         (["diabetes.csv", "--target", "age", "--steps", "0"], "--steps must be a whole number"),
         (["diabetes.csv", "--target", "age", "--test-share", "2"], "--test-share must be"),
         (["diabetes.csv", "--target", "age", "--out", "diabetes.csv"], "exists"),
-        (["diabetes.csv", "--target", "age", "--out", "diabetes.csv/model"], "no folder to write in"),
+        (["diabetes.csv", "--target", "age", "--out", "diabetes.csv/model"], "not a folder that can be written"),
         (["bare.csv", "--target", "y"], "no column is left"),
     ],
 )

@@ -81,7 +81,7 @@ def test_nothing_is_replaced_unasked(fitted: Fitted, model: Path, tmp_path: Path
         with pytest.raises(ArgumentError, match="is not a model folder, so --force does not replace it"):
             folder.save(fitted, place, force=True)
     assert names(tmp_path / "mine") == ["diary.txt"]
-    with pytest.raises(ArgumentError, match="no folder to write in"):
+    with pytest.raises(ArgumentError, match="not a folder that can be written"):
         folder.check_free(tmp_path / "mine" / "diary.txt" / "model", force=False)
 
 
@@ -143,7 +143,7 @@ def only(path: Path, pattern: str) -> Path:
         (lambda model: reseal(model / "columns.json", task="classification"), "WHVIRegressor"),
         (lambda model: reseal(model / "columns.json", columns=[]), "mixes two models"),
         (lambda model: reseal(model / "columns.json", columns=[{"kind": "text"}]), "does not describe columns"),
-        (lambda model: reseal(model / "columns.json", version=1.5), "none of whvi"),
+        (lambda model: reseal(model / "columns.json", version=1.5), "unknown version"),
         (lambda model: cut(only(model, "estimator/*.safetensors")), "damaged or mixes two models"),
         (lambda model: cut(only(model, "estimator/*.json")), "damaged or mixes two models"),
         (lambda model: only(model, "estimator/*.json").unlink(), "is not complete"),
@@ -229,7 +229,7 @@ def test_place_that_cannot_be_written_is_found_at_once(tmp_path: Path, monkeypat
         raise OSError(30, "Read-only file system", "secret.tmp")
 
     monkeypatch.setattr(os, "mkdir", refuse)
-    with pytest.raises(ArgumentError, match="is no folder to write in: Read-only file system") as caught:
+    with pytest.raises(ArgumentError, match="is not a folder that can be written: Read-only file system") as caught:
         folder.check_free(tmp_path / "new" / "model", force=False)
     assert "secret" not in str(caught.value)
 

@@ -60,6 +60,6 @@ def test_a_report_that_cannot_be_drawn_costs_no_model(run: Run, monkeypatch: pyt
     monkeypatch.setattr(report, "page", fail)
     done = run("fit", "table.csv", "--target", "label", *QUICK)
     assert (done.code, done.err) == (1, "")
-    assert "Report:  none; it could not be drawn (RuntimeError: no fonts), but the model is whole" in done.out
+    assert "Report:  none; it could not be written (RuntimeError: no fonts), but the model is complete" in done.out
     assert not Path("model/report.html").exists()
     assert run("predict", "model", "table.csv", "-o", "out.csv").code == 0

@@ -134,7 +134,7 @@ def test_separators_encodings_and_packing_are_found_and_said(
     path.write_bytes(gzip.compress(content) if packed else content)
     found = read_table(path)
     assert found.frame.to_dict("list") == {"a": ["1", "2"], "b c": ["x y", "é"]}
-    assert [f"fields stand between {note}"] * bool(note) == [said for said in found.notes if "between" in said]
+    assert [f"fields are separated by {note}"] * bool(note) == [said for said in found.notes if "separated" in said]
     said = {"utf-8": "", "latin-1": "its text is in cp1252", "utf-16": "its text is in utf-16,"}
     assert (found.notes or ("",))[0].startswith(said.get(encoding, f"its text is in {encoding},"))
 

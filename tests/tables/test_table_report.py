@@ -87,7 +87,7 @@ def test_report_is_a_function_of_the_fit(fitted: tuple[Fitted, Settings]) -> Non
 
 def test_headline_is_honest(fitted: tuple[Fitted, Settings]) -> None:
     found = fitted[0].judgement
-    assert ("no better than" in headline(found)) == (not found.metrics[0].wins)
+    assert ("not better than" in headline(found)) == (not found.metrics[0].wins)
 
 
 def test_report_in_a_browser(

@@ -61,7 +61,7 @@ def test_what_nobody_said_is_left_to_the_estimator() -> None:
     [
         ("stepz = 3", "unknown key 'stepz'; did you mean 'steps'?"),
         ("zzz = 3", "known are target, task"),
-        ("steps = 0", "steps in .* must be a whole number from 1 up, got 0"),
+        ("steps = 0", "steps in .* must be a whole number of at least 1, got 0"),
         ("steps = true", "must be a whole number"),
         ("steps = 1.5", "must be a whole number"),
         ("seed = -1", "from 0 to 4294967295"),
@@ -71,7 +71,7 @@ def test_what_nobody_said_is_left_to_the_estimator() -> None:
         ("learning_rate = nan", "a number above 0"),
         ("hidden = 'wide'", "widths of layers"),
         ("hidden = 64", "widths of layers"),
-        ("hidden = [0]", "from 1 up|widths"),
+        ("hidden = [0]", "of at least 1|widths"),
         ("drop = 'a'", "a list of columns"),
         ("task = 'guess'", "auto, regression or classification"),
         ("target = 3", "must be a text"),

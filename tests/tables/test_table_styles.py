@@ -103,8 +103,8 @@ def test_the_rule_is_kept_for_new_rows() -> None:
     assert [kind.said for kind in columns.kinds] == [
         "written as 1.234,5, in €",
         "written as 1234,5, 12 % is 12",
-        "written as 31.12.2024; years, place in the year and in the week",
-        "written as 31/12/2024; years, place in the year and in the week",
+        "written as 31.12.2024; years, position in the year and in the week",
+        "written as 31/12/2024; years, position in the year and in the week",
     ]
     again = Columns.from_json(canonical.parse(canonical.dump(columns.to_json())))
     assert again == columns
@@ -114,7 +114,7 @@ def test_the_rule_is_kept_for_new_rows() -> None:
     assert found[2] == found[7] == (pd.Timestamp("2024-04-03") - pd.Timestamp("1970-01-01")).days / 365.25
     strange = new.assign(price="1,500.5", share="0.03")
     notes = again.matrix(strange).notes
-    assert "1 not a number, such as '1,500.5': taken as missing" in notes["price"]
+    assert "1 not a number, such as '1,500.5': treated as missing" in notes["price"]
     assert "'0.03'" in notes["share"]
 
 
@@ -143,4 +143,4 @@ def test_targets_are_written_in_a_style_too() -> None:
     assert has_target(values, style).tolist() == [True] * 20 + [False]
     found = read_target(values.iloc[:20], style=style)
     assert found.values.tolist() == [1000.0 + 10 * place for place in range(20)]
-    assert found.reason == "numbers, 20 different ones, written as 1,234.5, in $, '$1,000' is read as 1000"
+    assert found.reason == "numbers, 20 distinct values, written as 1,234.5, in $, '$1,000' is read as 1000"

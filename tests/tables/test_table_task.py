@@ -87,7 +87,7 @@ def test_rows_to_learn_from_must_differ() -> None:
     assert set(odd.values()) == {True, False}
     for seed, held in odd.items():
         if held:
-            with pytest.raises(ArgumentError, match=r"the target is 3\.0 in all 10 rows to learn from"):
+            with pytest.raises(ArgumentError, match=r"the target is 3\.0 in all 10 training rows"):
                 held_out(target, 0.5, seed)
         else:
             assert not held_out(target, 0.5, seed)[19]

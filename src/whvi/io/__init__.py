@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, canonical JSON, and checkpoints without pickle."""
+"""Atomic writes, canonical JSON, and checkpoints without pickle."""
 
 from whvi.io import atomic, canonical, checkpoint, folder
 from whvi.io.checkpoint import SavedState

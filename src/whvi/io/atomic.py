@@ -1,4 +1,4 @@
-"""Write a file so that a reader, or the next start after a crash, finds the old one or the new one and never a part."""
+"""Atomic writes: a reader, or the next start after a crash, finds the old file or the new one, never a part."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Put ``data`` at ``path`` at once, in folders that are made where they are missing.
+    """Write ``data`` to ``path`` atomically; missing folders are created.
 
     Law: after an error or an interrupt the old file is as it was and no temporary one is left; if the error came from
     the last step, the sync of the folder, the new file is there, whole. A kill can leave a temporary file behind.
@@ -50,7 +50,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder, new and removed, are on the disk; Windows cannot be asked to."""
+    """Wait until changes of names in a folder are on the disk; Windows does not support this."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

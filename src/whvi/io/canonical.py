@@ -1,4 +1,4 @@
-"""Canonical JSON: one text for each value, so that a checksum of it means something, with a place for inf and nan."""
+"""Canonical JSON: one text for each value, so that its checksum is defined, with support for inf and nan."""
 
 import json
 import math
@@ -35,7 +35,7 @@ def dump(value: Any, *, name: str = "value") -> bytes:
 
 
 def parse(data: bytes) -> Any:
-    """The value whose canonical JSON is ``data``; any other text is refused, also if it is JSON.
+    """The value whose canonical JSON is ``data``; any other text is an error, also other JSON.
 
     Law: dump(parse(data)) == data, or ArgumentError.
 

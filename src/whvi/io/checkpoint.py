@@ -1,4 +1,4 @@
-"""Checkpoints: named tensors and a JSON state at a step, checksummed, whole or absent, and never a pickle.
+"""Checkpoints: named tensors and a JSON state at a step, with checksums, written atomically, without pickle.
 
 A checkpoint is two files of one folder. ``step-00001000.safetensors`` is written first; ``step-00001000.json`` has its
 size and its sha256, and makes the checkpoint valid by being there. One at a time may write to a
@@ -39,11 +39,11 @@ def save(
     """Write the checkpoint of a step, then remove the ones before it, except the last ``keep`` with this one.
 
     Args:
-        folder: made if it is missing. Files of other names in it are left alone; what an earlier crash left is removed.
-        step: from 0 up. A checkpoint of the same step is replaced; those of later steps stay.
-        tensors: of any shape, strides and device; those that share memory are written each for itself.
+        folder: created if missing. Files with other names are not changed; leftovers of an earlier crash are removed.
+        step: at least 0. A checkpoint of the same step is replaced; those of later steps stay.
+        tensors: of any shape, strides and device; tensors that share memory are written separately.
         state: None, bool, int, float (also inf and nan), str, list and dict, nested; a tuple comes back as a list.
-        keep: from 1 up.
+        keep: at least 1.
 
     Law: ``load`` is bitwise exact; a crash at any moment leaves this checkpoint or the earlier ones, complete.
 
@@ -81,7 +81,7 @@ def replace(
 
     That must be of the same format, and no ``check`` of its state may raise an error.
 
-    Law: of several processes that do so, one comes after the other; who reads meanwhile finds one of them, whole.
+    Law: several processes do so one after the other; a concurrent reader finds one of them, complete.
     """
     with alone(folder, wait=PATIENCE):
         there = steps(folder)
@@ -102,12 +102,12 @@ def steps(folder: str | os.PathLike[str]) -> list[int]:
 
 
 def latest(folder: str | os.PathLike[str]) -> SavedState | None:
-    """The last checkpoint of ``folder``, or None if it has none; one that is damaged is an error, never skipped."""
+    """The last checkpoint of ``folder``, or None if it has none; a damaged one is an error and never skipped."""
     return load(folder) if steps(folder) else None
 
 
 def load(folder: str | os.PathLike[str], step: int | None = None) -> SavedState:
-    """The checkpoint of a step, or the last one; CheckpointError says what is wrong with it and what can be done."""
+    """The checkpoint of a step, or the last one; raises a CheckpointError if it is invalid."""
     folder = Path(folder)
     while True:
         found = steps(folder)

@@ -1,7 +1,7 @@
-"""A folder as one thing: a manifest binds its files by their hashes, and a new one takes the place of the old at once.
+"""Folders with a manifest of hashes of their files, and their atomic replacement.
 
-The hashes show that files belong together and are as they were written. They are no signature: who can write to the
-folder can write a manifest that fits.
+The hashes show that files belong together and are undamaged. They are not a signature: anyone who can write to the
+folder can write a matching manifest.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def add(place: Path, name: str, text: str, manifest: bytes) -> None:
 
 
 def check(folder: Path) -> None:
-    """Raise the CheckpointError of a folder that is not as ``seal`` left it.
+    """Raise a CheckpointError if a folder differs from its manifest.
 
     Files beside those of the manifest are no part of it; in a folder that the manifest names there may be no others.
     """

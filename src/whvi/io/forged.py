@@ -1,4 +1,4 @@
-"""Files that somebody else may have written.
+"""Checks of untrusted files.
 
 Sizes that one states are checked against the tensors that it holds, before anything of these sizes is made.
 """

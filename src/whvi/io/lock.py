@@ -1,4 +1,4 @@
-"""One at a time: a folder, or a place where something is to be put, held for the length of a block."""
+"""Locks of a folder, or of a place for a folder, for a ``with`` block."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _PAUSE = 0.01
 
 @contextmanager
 def alone(folder: str | os.PathLike[str], *, wait: bool | float = False) -> Iterator[None]:
-    """Hold a folder, which is made if it is missing, for the length of a block.
+    """Lock a folder, created if missing, for a ``with`` block.
 
     If another process holds it, wait for that one (True, or seconds), or else raise a CheckpointError. The system lets
     go of it when the process ends, however that comes about. Where it cannot hold a folder, as on some network file

@@ -1,4 +1,4 @@
-"""The JSON of a checkpoint: what it says of itself and of its tensors, under a checksum."""
+"""The JSON of a checkpoint: facts about it and its tensors, with a checksum."""
 
 import hashlib
 import re
@@ -45,7 +45,7 @@ def write(manifest: Manifest) -> bytes:
 
 
 def read(path: Path, text: bytes) -> Manifest:
-    """The manifest whose text is that of ``path``; CheckpointError says what is wrong with it.
+    """The manifest in the text of ``path``; raises a CheckpointError if it is invalid.
 
     Law: write(read(path, text)) == text, so no byte of it can differ unseen.
     """

@@ -28,11 +28,11 @@ class RandomFeatureGP(nn.Module):
 
     Args:
         in_features: F.
-        features: n. For "whvi" and "whvi-full" best 4, 16, 64, ... : n weights are the entries of a square matrix whose
-            side is a power of two. Any other number is taken, too, and the rest of the matrix is not used.
-        outputs: how many functions; they share features, not weights.
+        features: n. For "whvi" and "whvi-full" preferably 4, 16, 64, ... : n weights are the entries of a square matrix
+            whose side is a power of two. For any other number a part of the matrix is unused.
+        outputs: number of functions; they share features, not weights.
         posterior: one of ``POSTERIORS``.
-        lengthscale: default sqrt(F / 2) for each input, which suits inputs in the unit cube.
+        lengthscale: default sqrt(F / 2) for each input, for inputs in the unit cube.
         draws: "example" or "batch", as for layers.
         options: as for ``RandomFeatures``.
 

@@ -15,12 +15,13 @@ from whvi.structure.random import Fastfood, OrthogonalRandomFeatures
 
 
 class GaussianProjection(nn.Module):
-    """Omega with rows ~ N(0, I), independent or, with ``orthogonal``, at right angles to each other in blocks.
+    """Omega with rows ~ N(0, I), independent or, with ``orthogonal``, orthogonal to each other in blocks.
 
     Args:
         in_features, out_features: the shape.
         orthogonal: each block of ``in_features`` rows is a random rotation whose rows get the lengths of independent
-            normal vectors (Yu et al., 2016): rows are distributed as before, and together cover all directions.
+            normal vectors (Yu et al., 2016): each row has the same distribution, and together they cover all
+            directions.
         generator: source of the random numbers; default torch's own.
         device, dtype: of the result; the same generator gives the same matrix in every precision.
 
@@ -77,12 +78,12 @@ class RandomFeatures(nn.Module):
 
     Args:
         in_features: F.
-        features: how many, even for "rbf".
+        features: their number, which must be even for "rbf".
         kernel: one of ``KERNELS``.
         projection: one of ``PROJECTIONS``.
         lengthscale: one, or one for each input.
         variance: of the kernel.
-        learn: whether lengthscales and variance are parameters; each input has a lengthscale of its own then, too.
+        learn: whether lengthscales and variance are parameters; each input then has its own lengthscale.
         generator, device, dtype: as for the projections.
 
     Shapes: (..., F) -> (..., features).
