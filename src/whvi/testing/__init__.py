@@ -1,6 +1,6 @@
-"""Contract tests that ship with the library, and the problem with a known answer that bounds are tested with.
+"""Contract tests for users, and a problem with a known evidence to test bounds.
 
-A new structure, posterior or layer inherits its tests: subclass the contract in a test file and give the fixture it
+A new structure, posterior or layer inherits its tests: subclass the contract in a test file and define the fixture it
 names. The contracts import no test runner; pytest finds them through the subclass.
 """
 

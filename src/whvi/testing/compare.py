@@ -1,4 +1,4 @@
-"""Comparisons that the contracts are made of: relative errors, estimates with their standard errors, errors raised."""
+"""Comparisons for the contracts: relative errors, estimates with standard errors, raised errors."""
 
 from collections.abc import Callable, Iterable
 from math import sqrt
@@ -57,8 +57,8 @@ def assert_estimate(
     Args:
         draws: (n, ...), independent along the first axis.
         expected: (...).
-        sigmas: how many standard errors.
-        other: the standard error of ``expected``, when that is an estimate too.
+        sigmas: number of standard errors.
+        other: the standard error of ``expected``, if it is also an estimate.
         what: name for the message.
     """
     _assert_within(draws.detach().mean(0), _error(draws.detach()), expected, sigmas, other, what)
@@ -137,7 +137,7 @@ def message_of(error: type[Exception], call: Callable[[], object]) -> str:
 
 
 def perturb(module: M, spread: float = 0.3, seed: int = 0, *, buffers: bool = False) -> M:
-    """Move every parameter by Gaussian noise, away from zeros and equal values of a fresh start; returns the module.
+    """Add Gaussian noise to every parameter, away from zeros and equal initial values; returns the module.
 
     With ``buffers``, those too, whole numbers by a step along their last axis (a permutation stays one): nothing is
     left of what a state_dict should bring.

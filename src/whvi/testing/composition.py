@@ -1,4 +1,4 @@
-"""The contract of a Bayesian layer: what it can be put into - copies, precisions, graphs, vmap, threads."""
+"""The contract of a Bayesian layer in copies, precisions, graphs, vmap and threads."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ State = dict[str, Tensor]
 
 
 class CompositionContract:
-    """Invariants of a layer that keeps nothing on itself; a part of :class:`whvi.testing.LayerContract`."""
+    """Invariants of a layer without state between passes; a part of :class:`whvi.testing.LayerContract`."""
 
     def kl_is_exact(self, layer: BayesianLayer) -> bool:
         """True when ``kl`` is a closed form; an estimate can be negative, and is only as precise as its draws."""

@@ -1,4 +1,4 @@
-"""A linear-Gaussian problem whose evidence and posterior are known exactly: the oracle that bounds are tested with."""
+"""A linear-Gaussian problem with exact evidence and posterior, to test bounds."""
 
 from collections.abc import Sequence
 from math import log, pi
@@ -22,7 +22,7 @@ class GaussianLaw(NamedTuple):
 
 
 class LinearGaussian:
-    """y = J g + noise, g ~ N(0, P), noise ~ N(0, noise_variance I): everything about g is known in closed form.
+    """y = J g + noise, g ~ N(0, P), noise ~ N(0, noise_variance I), with all distributions of g in closed form.
 
     Args:
         design: J, (N, n).

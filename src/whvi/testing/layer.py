@@ -1,4 +1,4 @@
-"""The contract of a Bayesian layer: what it computes."""
+"""The contract of the outputs of a Bayesian layer."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ VALUE, GRADIENT = 1e-12, 1e-10
 class LayerContract(CompositionContract, ABC):
     """Invariants of a Bayesian layer.
 
-    A subclass gives ``plain`` and two fixtures: ``layer`` (float64, random, tiny, without special values, with
+    A subclass defines ``plain`` and two fixtures: ``layer`` (float64, random, tiny, without special values, with
     ``draws="example"``) and ``inputs`` (float64, its first axis of 6 examples).
     """
 

@@ -1,4 +1,4 @@
-"""What the paper compares WHVI with and nothing else needs: layers with other posteriors, and noisy K-FAC."""
+"""Baselines of the paper: layers with other posteriors, and noisy K-FAC."""
 
 from whvi_paper.baselines.gaussian_factors import GaussianFactorsLinear
 from whvi_paper.baselines.low_rank import LowRankMCDropoutConv2d

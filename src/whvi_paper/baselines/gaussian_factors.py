@@ -33,8 +33,8 @@ class GaussianFactorsLinear(BayesianLayer):
         bias: True for an independent Gaussian bias, False for none, or the name of a posterior ("point", ...).
         prior_variance: of the entries of W = A B^T; both factors have the same prior, N(0, sqrt(prior_variance / r)).
             That of the bias is N(0, 1).
-        draws: "example", factors of their own for each row, or "batch".
-        weight_variance: of the entries of a draw of W at the start; default 2 / in_features, which suits ReLU.
+        draws: "example", separate factors for each row, or "batch".
+        weight_variance: initial variance of the entries of a draw of W; default 2 / in_features, for ReLU.
 
     Shapes: (..., in_features) -> (..., out_features).
 

@@ -1,4 +1,4 @@
-"""MC dropout on filters of low rank, which the paper compares with WHVI filters of as many parameters."""
+"""MC dropout on low-rank filters, which the paper compares with WHVI filters with as many parameters."""
 
 from math import prod
 
@@ -24,10 +24,10 @@ class LowRankMCDropoutConv2d(Convolutional, Dropout):
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, padding_mode: as for nn.Conv2d.
         rank: number of filters.
-        groups: 1; others are refused.
+        groups: must be 1.
         bias: of the output.
         p, prior_variance, draws: as for ``Dropout``; the filters have KL too, without dropout.
-        weight_variance: of the entries of W at the start; default 2 / (weights that enter a filter).
+        weight_variance: initial variance of the entries of W; default 2 / (weights that enter a filter).
 
     Shapes: (..., in_channels, H, W) -> (..., out_channels, H', W').
 

@@ -134,7 +134,7 @@ class MatrixGaussianLinear(MatrixGaussian):
 
     Args:
         in_features, out_features: as for nn.Linear.
-        bias: whether there is one; it is a column of the matrix, with the same prior.
+        bias: whether to add one; it is a column of the matrix, with the same prior.
         prior_variance: of weights and bias.
         draws: "batch", or "example" by the distribution of the output: given x it is M x + |R^T x| L z, z normal.
         weight_variance: initial variance of the means; default 1 / in_features.

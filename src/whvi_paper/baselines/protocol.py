@@ -1,6 +1,6 @@
 """Layers of the paper's protocol, to the letter: H is not normalised, and the prior of g has a variance of 1e-5.
 
-The paper does not say where training starts, nor which prior plain weights have. Both are as in the authors' public
+The paper does not state initial values, nor the prior of plain weights. Both are as in the authors' public
 layers, ``VariationalFastfoodLinear`` and ``VariationalLinear`` of https://github.com/srossi93/vardl.
 """
 
@@ -21,7 +21,7 @@ class ProtocolWHVI(WHVILinear):
 
     Args:
         in_features, out_features: as for nn.Linear.
-        he: start as our layers do instead, g at the size of its prior and W with He's variance.
+        he: initialise like our layers instead, g at the size of its prior and W with He's variance.
 
     Shapes: (..., in_features) -> (..., out_features).
 
@@ -53,7 +53,7 @@ class ProtocolWHVI(WHVILinear):
 
 
 class ProtocolMeanField(MeanFieldLinear):
-    """Independent weights N(0, exp(-4)) at the start, whatever their number, under the prior N(0, 1 / in_features).
+    """Independent weights, initially N(0, exp(-4)), whatever their number, with the prior N(0, 1 / in_features).
 
     Shapes: (..., in_features) -> (..., out_features).
 

@@ -40,7 +40,7 @@ class TensorFactorisedLinear(BayesianLayer):
         cores: K, at least 3.
         prior_variance: of the elements of the inner cores, or a ``Prior``; that of the bias is N(0, 1).
         draws: "example" or "batch".
-        weight_variance: of the entries of a draw of W at the start; default 2 / in_features, which suits ReLU.
+        weight_variance: initial variance of the entries of a draw of W; default 2 / in_features, for ReLU.
 
     Shapes: (..., in_features) -> (..., out_features).
 

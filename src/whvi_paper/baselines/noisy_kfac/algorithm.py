@@ -29,7 +29,7 @@ _FISHER = ("true", "empirical")
 
 @dataclass(frozen=True)
 class NoisyKFAC(Algorithm):
-    """Noisy natural gradients for the matrix-variate Gaussian layers of a model, Adam for all else that is learned.
+    """Noisy natural gradients for the matrix-variate Gaussian layers of a model, Adam for all other parameters.
 
     For N rows, a layer with prior variance v, and second moments A of its inputs and S of the gradients of its outputs,
     the posterior of [W b] has the covariance
@@ -46,11 +46,11 @@ class NoisyKFAC(Algorithm):
     the factor (a s + c) / (sqrt(a s) + sqrt(c))^2. That is 1 - 2 sqrt(c / (a s)) where there are many data.
 
     Args:
-        learning_rate: of the natural gradient, at the first step; 1 is a step of Newton without momentum.
-        schedule: factor of both learning rates at each step; the paper's by default.
+        learning_rate: initial one of the natural gradient; 1 is a Newton step without momentum.
+        schedule: factor of both learning rates at each step; default the paper's.
         momentum: of the natural gradient.
         decay: of the averages of A and S.
-        damping: of the steps of the mean alone; the posterior does not know it.
+        damping: only of the steps of the mean; it does not affect the posterior.
         kl_weight: of the KL; 1 for the evidence bound.
         fisher: "true", gradients for targets that the likelihood draws; or "empirical", for those of the batch.
         moments_every: steps between updates of A and S.
@@ -132,7 +132,7 @@ class CurvedObjective(Objective):
 
 
 class NoisyKFACRun(Run):
-    """Noisy K-FAC at work. A, S and the covariances are buffers of the layers; the rest of the state is here."""
+    """A run of noisy K-FAC. A, S and the covariances are buffers of the layers; the rest of the state is here."""
 
     def __init__(self, settings: NoisyKFAC, model: nn.Module, likelihood: Likelihood, n_data: int) -> None:
         self.model, self.likelihood, self.n_data = model, likelihood, n_data

@@ -17,7 +17,7 @@ from whvi_paper.baselines.noisy_kfac.natural import NaturalSteps
 
 
 class StackedKFACRun(Replicas):
-    """Noisy K-FAC at work on R models: each parameter, moment and inverse has an axis of replicas in front.
+    """A run of noisy K-FAC on R models: each parameter, moment and inverse has a leading axis of replicas.
 
     Settings may differ in ``learning_rate``.
 
