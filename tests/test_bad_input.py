@@ -51,7 +51,7 @@ ERRORS: dict[str, tuple[Callable[[], object], str]] = {
     "fit: no rows": (lambda: fit(X[:0], Y[:0]), "no rows"),
     "fit: label too large": (lambda: classify(LABELS + 1), r"must be 0 \.\.\. 2 for 3 classes, got 1 \.\.\. 3"),
     "fit: label negative": (lambda: classify(LABELS - 1), r"must be 0 \.\.\. 2 for 3 classes, got -1"),
-    "fit: labels that are no whole numbers": (lambda: classify(LABELS.float()), "whole numbers"),
+    "fit: labels that are no whole numbers": (lambda: classify(LABELS.float()), "must be integers"),
     "elbo: NaN in x": (lambda: elbo(x=spoilt(X, NAN)), "x has NaN or inf in 1 of 10 rows"),
     "elbo: inf in y": (lambda: elbo(y=spoilt(Y, INF)), "y has NaN or inf in 1 of 10 rows"),
     "elbo: lengths": (lambda: elbo(y=Y[:7]), "one row for each example"),

@@ -52,7 +52,7 @@ def test_the_p_value_is_that_of_scipy() -> None:
 
 
 def test_shapes_are_explained() -> None:
-    with pytest.raises(ShapeError, match="want"):
+    with pytest.raises(ShapeError, match="expected"):
         ranks(torch.zeros(3), torch.zeros(4, 5))
     with pytest.raises(ShapeError, match="20 equal bins"):
         uniformity(torch.zeros(3), draws=100)

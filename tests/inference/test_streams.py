@@ -59,7 +59,7 @@ def test_a_flow_has_a_kl_to_it_but_cannot_become_one() -> None:
     with torch.no_grad():
         flow.u.zero_()  # so it is its base
         assert abs(float(flow.kl(LastPosterior.of(base)))) < 0.05
-    with pytest.raises(UnsupportedError, match="PlanarFlow is no Gaussian"):
+    with pytest.raises(UnsupportedError, match="PlanarFlow is not Gaussian"):
         LastPosterior.of(flow)
 
 

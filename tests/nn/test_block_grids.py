@@ -123,7 +123,7 @@ def test_filters_and_embedded_weights_take_other_orders() -> None:
 
 @pytest.mark.parametrize("make", [WHVILinear, lambda *sizes, **options: WHVIConv2d(*sizes, 1, **options)])
 def test_bad_arguments(make: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"block=30 is no order .* the next one is 32"):
+    with pytest.raises(ArgumentError, match=r"block=30 is not an order .* the next one is 32"):
         make(4, 4, layout="grid", block=30)
     with pytest.raises(ArgumentError, match="'grid' needs block="):
         make(4, 4, layout="grid")

@@ -178,7 +178,7 @@ BAD: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("level", lambda: interval_score(TWO, TWO, TWO, 1.0), errors.ArgumentError, "level must be between 0 and 1, got 1"),
     ("range", lambda: quantile_calibration(2 * TWO, TWO), errors.ArgumentError, r"cdf_values must lie in \[0, 1\]"),
     ("range", lambda: quantile_calibration(TWO, -TWO), errors.ArgumentError, r"levels must lie in \[0, 1\]"),
-    ("levels", lambda: quantile_calibration(TWO, EVEN), errors.ShapeError, "levels has shape"),
+    ("levels", lambda: quantile_calibration(TWO, EVEN), errors.ShapeError, "levels must have shape"),
     ("a number", lambda: quantile_calibration(TWO, 0.5), errors.InputTypeError, "levels must be a torch.Tensor"),
 ]
 

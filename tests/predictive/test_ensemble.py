@@ -303,8 +303,12 @@ def states_of(model: nn.Module, **changes: Tensor) -> dict[str, Tensor]:
             ArgumentError,
             "likelihood.outputs was 2 and is 1",
         ),
-        (lambda: Ensemble(members("plain", 2), [Gaussian(2)]), ArgumentError, "1 likelihoods for 2 models"),
-        (lambda: Ensemble(members("plain", 2)).member(2), ArgumentError, "no member 2"),
+        (
+            lambda: Ensemble(members("plain", 2), [Gaussian(2)]),
+            ArgumentError,
+            "expected 2 likelihoods, one for each model, got 1",
+        ),
+        (lambda: Ensemble(members("plain", 2)).member(2), ArgumentError, "not member 2"),
         (lambda: Ensemble.from_states(nn.Linear(2, 1), {}), ArgumentError, "empty"),
         (lambda: Ensemble.from_states(nn.Linear(2, 1), {"weight": torch.ones(3, 1, 2)}), ArgumentError, r"\['bias'\]"),
         (
@@ -315,7 +319,7 @@ def states_of(model: nn.Module, **changes: Tensor) -> dict[str, Tensor]:
         (
             lambda: Ensemble.from_states(nn.Linear(2, 1), states_of(nn.Linear(2, 1), bias=torch.ones(5, 1))),
             ShapeError,
-            r"bias has shape \(5, 1\)",
+            r"bias must have shape \(4, 1\), got \(5, 1\)",
         ),
     ],
 )

@@ -134,7 +134,7 @@ def test_predictions_that_miss_stand_out() -> None:
 
 BAD: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ("lengths", lambda: plot_bands(X, MEAN[:3], {}), errors.ShapeError, "mean has shape"),
-    ("two columns", lambda: plot_bands(torch.ones(3, 2), MEAN, {}), errors.ShapeError, "x has shape"),
+    ("two columns", lambda: plot_bands(torch.ones(3, 2), MEAN, {}), errors.ShapeError, "x must have shape"),
     ("level", lambda: plot_bands(X, MEAN, {95: BANDS[0.95]}), errors.ArgumentError, "levels between 0 and 1, got 95"),
     ("band", lambda: plot_bands(X, MEAN, {0.9: (X[:2], X[:2])}), errors.ShapeError, r"bands\[0.9\] has shape"),
     ("band", lambda: plot_bands(X, MEAN, {0.9: (X, X - 1)}), errors.ArgumentError, "low is above high"),

@@ -350,7 +350,7 @@ def holes(value: float) -> Tensor:
         ({"model": lambda x: x}, InputTypeError, "torch.nn.Module"),
         ({"likelihood": "gaussian"}, InputTypeError, "one of whvi.likelihoods"),
         ({"likelihood": Gaussian(3)}, ShapeError, "give the model 3 outputs"),
-        ({"model": nn.Flatten(0)}, ShapeError, "a row for each"),
+        ({"model": nn.Flatten(0)}, ShapeError, "one row for each input"),
         ({"output": "logits"}, InputTypeError, "output must be a function"),
         ({"output": lambda f: [f]}, InputTypeError, "output must give a torch.Tensor, got list"),
     ],

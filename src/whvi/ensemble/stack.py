@@ -113,7 +113,7 @@ def complete(
     for name, tensor in states.items():
         if tensor.shape != (size, *own[name].shape) or not size:
             raise ShapeError(
-                f"{name} must have shape ({size}, *{tuple(own[name].shape)}), got {tuple(tensor.shape)}: the first "
+                f"{name} must have shape {(size, *own[name].shape)}, got {tuple(tensor.shape)}: the first "
                 "axis counts the members, at least one, and is equal for all names"
             )
     return {name: states[name] if name in states else repeat(tensor, size) for name, tensor in own.items()}

@@ -176,7 +176,9 @@ def _repeated(x: Inputs, rows: int, times: int) -> Any:
 
 def _check_rows(shape: torch.Size, rows: int) -> None:
     if not shape or shape[0] != rows:
-        raise ShapeError(f"the model gives {tuple(shape)} for {rows} rows; its output must have one row for each")
+        raise ShapeError(
+            f"the model gives {tuple(shape)} for {rows} rows; its output must have one row for each input row"
+        )
 
 
 def vary(one: Tensor, other: Tensor) -> bool:
