@@ -98,7 +98,7 @@ VARIANTS = {
     "rate 2e-2": Variant(rate=2e-2),
     "KL warm-up over a fifth of the steps": Variant(warm_up=0.2),
     "KL warm-up over half the steps": Variant(warm_up=0.5),
-    f"{_FIFTH}, rate 5e-3": Variant(rate=5e-3, warm_up=0.2),
+    "KL warm-up over nine tenths of the steps": Variant(warm_up=0.9),
     f"{_FIFTH}, q(g) starts 10 times narrower": Variant(warm_up=0.2, narrower=10.0),
     f"{_FIFTH}, prior of the last layer N(0, 1 / inputs)": Variant(warm_up=0.2, last=mean_field),
     "own g for each block": Variant(layer=whvi(share_g=False)),
