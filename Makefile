@@ -20,6 +20,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no
 CSRC := src/whvi/csrc
 HEADERS := $(wildcard $(CSRC)/*.h)
 SOURCES := $(wildcard $(CSRC)/*.cpp)
+INTERFACE := src/whvi/ops/interface.py
 FUZZ := build/fuzz/fuzz
 FUZZ_OBJECTS := $(patsubst $(CSRC)/%.cpp,build/fuzz/%.o,$(filter-out $(CSRC)/binding.cpp,$(SOURCES)))
 # Without optimisation: the sanitizers make an optimising compiler six times as slow. A processor without AVX-512 runs that
@@ -95,7 +96,7 @@ $(VENV)/.torch: $(VENV)/.python
 	@touch $@
 
 # The kernel is compiled while packages come. What goes wrong is seen below, where it is done again.
-$(VENV)/.objects: $(VENV)/.torch setup.py $(HEADERS) $(SOURCES)
+$(VENV)/.objects: $(VENV)/.torch setup.py $(INTERFACE) $(HEADERS) $(SOURCES)
 	@$(BIN)/python setup.py --quiet build_ext --build-lib build/kernel >/dev/null 2>&1 || true
 	@touch $@
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -25,8 +26,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 CSRC = Path("src/whvi/csrc")
-HEADERS = sorted(CSRC.glob("*.h"))
-SOURCES = sorted(path for path in CSRC.glob("*.cpp") if path.name != "fuzz.cpp")
+INTERFACE = runpy.run_path("src/whvi/ops/interface.py")
+HEADERS, SOURCES = ([p for p in INTERFACE["sources"](CSRC) if p.suffix == suffix] for suffix in (".h", ".cpp"))
 JOBS = 2
 FLAGS = ["-O2", "-std=c++17", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"]
 DEFINES = ["-DPy_LIMITED_API=0x030b0000", "-DTORCH_TARGET_VERSION=0x020a000000000000"]  # Python 3.11, PyTorch 2.10
@@ -90,12 +91,16 @@ def build(target: Path) -> None:
     folder = Path("build/native") / key
     folder.mkdir(parents=True, exist_ok=True)
     newest_header = max(path.stat().st_mtime for path in HEADERS)
+    marks = "".join(INTERFACE["marks"](CSRC))
 
     def compile_one(source: Path) -> str:
-        result = folder / f"{source.stem}.o"
+        result, define = folder / f"{source.stem}.o", []
+        if source.name == "binding.cpp":  # the marks are in it: new ones, a new object
+            result = folder / f"binding-{hashlib.sha256(marks.encode()).hexdigest()[:12]}.o"
+            define = [f'-DWHVI_MARKS="{marks}"']
         if not (result.exists() and result.stat().st_mtime > max(newest_header, source.stat().st_mtime)):
             unfinished = result.with_suffix(".tmp.o")
-            call([*compile_command, "-c", str(source), "-o", str(unfinished)], f"compiling {source.name}")
+            call([*compile_command, *define, "-c", str(source), "-o", str(unfinished)], f"compiling {source.name}")
             unfinished.replace(result)
         return str(result)
 

@@ -47,7 +47,7 @@ def test_normal_gives_the_same_bits() -> None:
     ("file", "content", "reason"),
     [
         ("_no_native.txt", "the compiler is on holiday\n", "on holiday"),
-        ("_native.abi3.so", "built before a schema changed", "another version of whvi"),
+        ("_native.abi3.so", "built before a schema changed", "another version of whvi: `make setup`"),
     ],
 )
 def test_package_without_kernel_says_so_and_works(tmp_path: Path, file: str, content: str, reason: str) -> None:

@@ -210,7 +210,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> product_backw
 
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
+STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/interface.py
   m.impl("fwht", TORCH_BOX(&fwht));
   m.impl("fwht_out", TORCH_BOX(&fwht_out));
   m.impl("normal", TORCH_BOX(&normal));
@@ -226,8 +226,8 @@ STABLE_TORCH_LIBRARY_IMPL(whvi, CPU, m) {  // schemas: whvi/ops/registry.py
 
 // Plain C entry points for `whvi.kernel_info` and the tests.
 extern "C" {
-// The schemas that this library was built for (whvi/ops/native.py looks for these bytes before it loads the file).
-__attribute__((visibility("default"), used)) extern const char whvi_interface[] = "whvi interface 2;";
+// The schemas and sources that this library was built from (whvi/ops/native.py looks for them before it loads the file).
+__attribute__((visibility("default"), used)) extern const char whvi_marks[] = WHVI_MARKS;  // setup.py defines them
 __attribute__((visibility("default"))) const char* whvi_isa() { return whvi::active().name; }
 __attribute__((visibility("default"))) int whvi_use_isa(const char* name) { return whvi::use_isa(name); }
 }

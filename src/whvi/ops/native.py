@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from whvi.ops.interface import marks
+
 
 @dataclass(frozen=True)
 class KernelInfo:
@@ -27,8 +29,6 @@ class KernelInfo:
     """Path of the native library."""
 
 
-INTERFACE = b"whvi interface 2;"
-"""A marker in each library built for the current operators; change it with a schema, here and in csrc."""
 BUILD_ADVICE = """\
 For the kernel, have a C++17 compiler on PATH and torch >= 2.10 in this environment; then, in the checkout of whvi,
     pip install --no-build-isolation --no-deps --force-reinstall .    (or `make native` when .venv was made by make)"""
@@ -49,8 +49,8 @@ def load() -> None:
     if not candidates:
         why = note.read_text().strip() if note.exists() else "it is not in the package"
         _State.reason = f"no native kernel was built: {why}"
-    elif INTERFACE not in candidates[0].read_bytes():  # loaded, it would misread its arguments
-        _State.reason = f"{candidates[0].name} was built for another version of whvi"
+    elif outdated(candidates[0].read_bytes(), package / "csrc"):  # loaded, it would misread its arguments
+        _State.reason = f"{candidates[0].name} was built from another version of whvi: `make setup` builds it again"
     else:
         try:
             torch.ops.load_library(str(candidates[0]))
@@ -66,6 +66,11 @@ def load() -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def outdated(library: bytes, csrc: Path) -> bool:
+    """True when a library was not built from the schemas and sources that are here now."""
+    return any(mark.encode() not in library for mark in marks(csrc))
 
 
 def instruction_set() -> str | None:

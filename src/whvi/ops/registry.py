@@ -1,4 +1,4 @@
-"""The dispatcher operators ``whvi::*``: their schemas, fake kernels and backends. Importing this module registers them.
+"""The dispatcher operators ``whvi::*``: definition, fake kernels and backends. Importing this module registers them.
 
 Operands of the chain are laid out as ``layout.Layout`` says: R groups (each with its own seed) of B rows of T terms, C
 columns and K blocks; the result is the sum over terms and columns.
@@ -21,32 +21,8 @@ from torch.nn.functional import pad
 
 from whvi.errors import UnsupportedError
 from whvi.ops import canonical, fallback, native
+from whvi.ops.interface import SCHEMAS
 from whvi.ops.torch_private import below_autograd, forward_mode_records, traced, transforms_active, without_autograd
-
-_CHAIN = (
-    "Tensor x, Tensor? s1, Tensor g, Tensor? s2, Tensor? std, Tensor? seed, "
-    "SymInt offset, SymInt[] lead, SymInt groups, SymInt rows, SymInt terms, SymInt columns, SymInt blocks, "
-    "int varies, float scale"
-)
-_PRODUCT = (
-    "Tensor x, Tensor? s1, Tensor? s2, Tensor mean, Tensor log_std, Tensor bias_mean, Tensor bias_log_std, "
-    "Tensor seed, Tensor bias_seed, int offset, int[] lead, int groups, int rows, int terms, int columns, int blocks, "
-    "int varies, float scale, int bias_offset, bool stacked"
-)
-_MOMENTS = "Tensor[] means, Tensor[] log_stds, float square, float variance, float log_std"
-SCHEMAS = {
-    "fwht": "(Tensor x, float scale) -> Tensor",
-    "fwht_out": "(Tensor x, float scale, Tensor(a!) out) -> ()",
-    "normal": "(Tensor seed, SymInt offset, SymInt numel) -> Tensor",
-    "chain": f"({_CHAIN}) -> Tensor",
-    "chain_backward": f"(Tensor dy, {_CHAIN}, int needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    "noisy_bias": "(Tensor y, Tensor mean, Tensor log_std, Tensor seed, SymInt offset) -> Tensor",
-    "noisy_bias_backward": "(Tensor dy, Tensor log_std, Tensor seed, SymInt offset, int needs) -> (Tensor, Tensor)",
-    "moments": f"({_MOMENTS}, float constant) -> Tensor",
-    "moments_backward": f"(Tensor grad, {_MOMENTS}) -> Tensor[]",
-    "product": f"({_PRODUCT}) -> Tensor",
-    "product_backward": f"(Tensor dy, {_PRODUCT}, int needs) -> ({', '.join(['Tensor'] * 7)})",
-}
 
 _library = torch.library.Library("whvi", "DEF")
 for _name, _schema in SCHEMAS.items():
