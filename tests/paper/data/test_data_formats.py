@@ -62,7 +62,7 @@ def test_miniboo_counts_its_classes_in_the_first_line() -> None:
     rows = [np.arange(50.0), np.full(50, -999.0), np.arange(50.0) / 4]
     content = " 1 2\n" + "".join(line(*(f"{value:.6e}" for value in row), between="  ") for row in rows)
     check(formats.miniboo(content.encode()), rows, [0, 1, 1])
-    with pytest.raises(ValueError, match="says 1 \\+ 3 rows and has 3"):
+    with pytest.raises(ValueError, match="states 1 \\+ 3 rows but has 3"):
         formats.miniboo(content.replace(" 1 2\n", " 1 3\n").encode())
 
 
