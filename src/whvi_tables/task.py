@@ -53,7 +53,7 @@ def read_target(values: Series, task: Task | None = None, style: Style = PLAIN) 
     """The targets of a column without missing values, written in a style; ``task`` overrides the guess.
 
     >>> read_target(Series(["1.5", "2", "7.25"] * 4))[:2]
-    (<Task.REGRESSION: 'regression'>, 'numbers, 3 different ones')
+    (<Task.REGRESSION: 'regression'>, 'numbers, 3 distinct values')
     """
     name = repr(values.name)
     if len(values) < FEWEST_ROWS:

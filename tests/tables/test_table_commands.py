@@ -99,7 +99,7 @@ def test_level_is_in_the_names_and_widens(run: Run, tables: Path) -> None:
     assert "has 'mean' already" in run("predict", "model", "clash.csv", "-o", "t.csv", "--keep").mistake()
     assert "--level must be" in run("predict", "model", "strange.csv", "-o", "t.csv", "--level", "90").mistake()
     assert "ends in '.txt'" in run("predict", "model", "strange.csv", "-o", "t.txt").mistake()
-    assert "holds no columns.json" in run("predict", ".", "strange.csv", "-o", "t.csv").mistake()
+    assert "has no columns.json" in run("predict", ".", "strange.csv", "-o", "t.csv").mistake()
     (Path("model") / "columns.json").write_text("damaged")
     assert "is damaged" in run("predict", "model", "strange.csv", "-o", "t.csv").mistake()
     assert not Path("t.csv").exists()
