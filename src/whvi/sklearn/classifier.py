@@ -64,8 +64,8 @@ class WHVIClassifier(ClassifierMixin, WHVIEstimator):  # type: ignore[misc]
         """One pass over more rows, as a part of all rows seen so far; the first call needs all ``classes``.
 
         With ``prior="posterior"`` it makes a whole fit to these rows instead, in which the posterior of the earlier
-        rows is the
-        prior, and parameters without a posterior are frozen: for a few large parts. Use the same option in all calls.
+        rows is the prior, and parameters without a posterior are frozen: for a few large parts. Use the
+        same option in all calls.
         """
         first = not hasattr(self, "model_")
         if first and classes is None:

@@ -119,8 +119,8 @@ class WHVIRegressor(RegressorMixin, WHVIEstimator):  # type: ignore[misc]
         """One pass over more rows, as a part of all rows seen so far. The first rows set the scales of columns.
 
         With ``prior="posterior"`` it makes a whole fit to these rows instead, in which the posterior of the earlier
-        rows is the
-        prior, and parameters without a posterior are frozen: for a few large parts. Use the same option in all calls.
+        rows is the prior, and parameters without a posterior are frozen: for a few large parts. Use the
+        same option in all calls.
 
         All rows train: the ``spread_`` of an earlier ``fit`` stays; without one it is 1.
         """
