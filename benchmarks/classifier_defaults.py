@@ -8,8 +8,6 @@ others than the next. Log loss, share in error and expected calibration error on
 ways. Writes ``results/bench/classifier_defaults.json``, one entry after the other; what is there is not computed again.
 """
 
-import argparse
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +26,7 @@ from whvi.predictive import ece, error_rate, predict
 from whvi.sklearn import training
 from whvi.sklearn.calibration import Sureness, sureness_of, temperature_of
 from whvi.sklearn.held_out import apart
-from whvi_paper.bench.record import keep
+from whvi_paper.bench.record import study
 from whvi_paper.data import split
 from whvi_paper.exhibits.uci_standard import cpu_seconds
 
@@ -149,12 +147,6 @@ def measure(found: Fitted) -> dict[str, Any]:
     }
 
 
-def stored() -> dict[str, dict[str, Any]]:
-    """Set -> variant -> numbers."""
-    found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    return found
-
-
 def show(record: dict[str, dict[str, Any]]) -> str:
     """The record as a table in Markdown."""
     head = "| Set | Variant | one: log loss | four | temperature | both | error | ECE: four | both | T | e | CPU s |"
@@ -168,23 +160,11 @@ def show(record: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Run what is missing and keep the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("datasets", nargs="*", help=f"default: {', '.join(DATASETS)}")
-    parser.add_argument("--only", action="append", help="name of a variant; may be repeated")
-    parser.add_argument("--table", action="store_true", help="only print the table of the record")
-    options = parser.parse_args()
+def one(name: str, variant: str) -> dict[str, Any]:
+    """A variant on a set."""
     torch.set_num_threads(1)
-    for variant in [] if options.table else options.only or VARIANTS:
-        for name in options.datasets or DATASETS:
-            if variant not in stored().get(name, {}):
-                found = measure(fitted(name, VARIANTS[variant]))
-                record = stored()
-                record.setdefault(name, {})[variant] = found
-                keep(RECORD, record)
-    print(show(stored()))
+    return measure(fitted(name, VARIANTS[variant]))
 
 
 if __name__ == "__main__":
-    main()
+    study(__doc__, RECORD, list(DATASETS), list(VARIANTS), one, show)

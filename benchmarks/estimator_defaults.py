@@ -6,8 +6,6 @@ of the target's standard deviation, and the share of targets in 90 % intervals, 
 ``results/bench/estimator_defaults.json``, one entry after the other; what is there is not computed again.
 """
 
-import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +26,7 @@ from whvi.scaling import Scaling
 from whvi.sklearn import training
 from whvi.sklearn.parameters import NOISE
 from whvi_paper import tabular
-from whvi_paper.bench.record import keep
+from whvi_paper.bench.record import study
 from whvi_paper.data.standard import standard_split
 from whvi_paper.exhibits import uci_standard
 from whvi_paper.exhibits.uci_standard import cpu_seconds
@@ -175,29 +173,11 @@ def show(record: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def stored() -> dict[str, dict[str, Any]]:
-    """Set -> variant -> numbers."""
-    found: dict[str, dict[str, Any]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    return found
-
-
-def main() -> None:
-    """Run what is missing and keep the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("datasets", nargs="*", help=f"default: {', '.join(DATASETS)}")
-    parser.add_argument("--only", action="append", help="name of a variant; may be repeated")
-    parser.add_argument("--table", action="store_true", help="only print the table of the record")
-    options = parser.parse_args()
+def one(name: str, variant: str) -> dict[str, Any]:
+    """A variant, or a rival's setting, on a set."""
     torch.set_num_threads(1)
-    for variant in [] if options.table else options.only or [*VARIANTS, *DEEP]:
-        for name in options.datasets or DATASETS:
-            if variant not in stored().get(name, {}):
-                found = measure_deep(name, DEEP[variant]) if variant in DEEP else measure(name, VARIANTS[variant])
-                record = stored()
-                record.setdefault(name, {})[variant] = found
-                keep(RECORD, record)
-    print(show(stored()))
+    return measure_deep(name, DEEP[variant]) if variant in DEEP else measure(name, VARIANTS[variant])
 
 
 if __name__ == "__main__":
-    main()
+    study(__doc__, RECORD, DATASETS, [*VARIANTS, *DEEP], one, show)

@@ -7,7 +7,6 @@ it.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from whvi.inference import SVI, Constant, CosineDecay, LinearWarmup, PowerDecay,
 from whvi.inference.compiled import can_compile
 from whvi.nn import MCDropout, MeanFieldLinear
 from whvi_paper.baselines import GaussianFactorsLinear
-from whvi_paper.bench.record import keep
+from whvi_paper.bench.record import fill, stored
 from whvi_paper.data import Split, load, split
 from whvi_paper.networks.layers import WHVILinear
 from whvi_paper.networks.perceptrons import DROPOUT, low_rank, mean_field, narrow
@@ -211,23 +210,18 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", help=f"default: {', '.join(DATASETS)}")
     parser.add_argument("--shape", default="2x128", help="hidden layers and their units; default 2x128")
     parser.add_argument("--complete", action="store_true", help="steps and splits of the paper's protocol")
-    parser.add_argument("--only", action="append", help="name of a variant; may be repeated")
+    parser.add_argument("--only", action="append", choices=VARIANTS, metavar="VARIANT", help="may be repeated")
     parser.add_argument("--table", action="store_true", help="only print the table of the record")
     options = parser.parse_args()
     torch.set_num_threads(1)
     setup = Setup(*map(int, options.shape.split("x")))
     if options.complete:
         setup = replace(setup, steps=profile("paper")["steps"], splits=profile("paper")["splits"])
-    for variant in () if options.table else options.only or VARIANTS:
-        for name in options.datasets or DATASETS:
-            place = setup.place(name)
-            record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-            if variant not in record.get(place, {}):
-                found = measure(name, setup, VARIANTS[variant])
-                record = json.loads(RECORD.read_text()) if RECORD.exists() else {}  # another run may have added to it
-                record.setdefault(place, {})[variant] = found
-                keep(RECORD, record)
-    print(show(json.loads(RECORD.read_text())))
+    names = {setup.place(name): name for name in options.datasets or DATASETS}
+    if not options.table:
+        variants = options.only or VARIANTS
+        fill(RECORD, list(names), variants, lambda place, variant: measure(names[place], setup, VARIANTS[variant]))
+    print(show(stored(RECORD)))
 
 
 if __name__ == "__main__":
